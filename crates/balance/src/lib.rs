@@ -1,0 +1,1 @@
+//! Which backend takes the next connection or request.

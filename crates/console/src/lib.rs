@@ -1,0 +1,1 @@
+//! Read-only views of a snapshot: Prometheus text and JSON.

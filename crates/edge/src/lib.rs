@@ -1,0 +1,1 @@
+//! The data plane: accept, route, relay, drain, reload.

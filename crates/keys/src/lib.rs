@@ -1,0 +1,1 @@
+//! Ticket keys: which key issues, which still accept, and until when.

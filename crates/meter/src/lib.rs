@@ -1,0 +1,1 @@
+//! Counters and histograms, one writer each, and the one snapshot shape.

@@ -1,0 +1,1 @@
+//! Development only: certificate makers, small backends, in-memory pairs.

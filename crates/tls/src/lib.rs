@@ -1,0 +1,1 @@
+//! The only room that names rustls: hello reading, handshakes, certificates, tickets, sessions.
