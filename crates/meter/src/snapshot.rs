@@ -1,0 +1,333 @@
+//! What was counted up to a moment: plain data that adds up and that every view reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::Histogram;
+
+/// A count and what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Series<L> {
+    /// What was counted.
+    #[serde(flatten)]
+    pub labels: L,
+    /// How often, or how much, since the process started.
+    pub count: u64,
+}
+
+/// A histogram and what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Timing<L> {
+    /// What was timed.
+    #[serde(flatten)]
+    pub labels: L,
+    /// How long it took.
+    pub histogram: Histogram,
+}
+
+/// Everything counted by one worker, or by all of them after [`Snapshot::merge`]. Lists are in label order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// Completed handshakes.
+    pub handshakes: Vec<Series<HandshakeLabels>>,
+    /// Handshakes that were full, by the reason.
+    pub resumption_misses: Vec<Series<MissLabels>>,
+    /// Handshakes that did not complete.
+    pub handshake_failures: Vec<Series<HandshakeFailureLabels>>,
+    /// Wall time from the first byte to the end of completed handshakes.
+    pub handshake_times: Vec<Timing<KindLabel>>,
+    /// Connections open now.
+    pub connections: Vec<OpenConnections>,
+    /// Connections accepted.
+    pub accepted: Vec<Series<ListenerLabel>>,
+    /// Connections closed before they cost anything, by the reason.
+    pub refused: Vec<Series<RefusalLabels>>,
+    /// Requests answered.
+    pub requests: Vec<Series<RequestLabels>>,
+    /// Wall time from request to the end of the response.
+    pub request_times: Vec<Timing<SiteLabel>>,
+    /// Bytes moved.
+    pub bytes: Vec<Series<ByteLabels>>,
+    /// What went wrong with backends.
+    pub backend_failures: Vec<Series<BackendFailureLabels>>,
+    /// Requests that were sent to a further backend.
+    pub retries: Vec<Series<SiteLabel>>,
+    /// Balance of workers.
+    pub workers: Vec<WorkerCounts>,
+    /// Facts about the whole process, filled in by the binary after merging.
+    pub process: ProcessFacts,
+}
+
+/// What a handshake was.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct HandshakeLabels {
+    /// Site, or `other`.
+    pub site: Arc<str>,
+    /// Listener, or `other`.
+    pub listener: Arc<str>,
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// IANA spelling, or `other`.
+    pub suite: &'static str,
+    /// Named group, `none` (TLS 1.2 resumed) or `other`.
+    pub group: &'static str,
+    /// Kind of certificate, `none` when resumed.
+    pub certificate: &'static str,
+    /// `full`, `full_with_retry` or `resumed`.
+    pub kind: &'static str,
+}
+
+/// Why a handshake was full.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct MissLabels {
+    /// Site, or `other`.
+    pub site: Arc<str>,
+    /// Name of the resumption miss.
+    pub reason: &'static str,
+}
+
+/// Why a handshake failed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct HandshakeFailureLabels {
+    /// Listener, or `other`.
+    pub listener: Arc<str>,
+    /// Name of the reason.
+    pub reason: &'static str,
+    /// Who can act.
+    pub culprit: &'static str,
+}
+
+/// A kind of handshake.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct KindLabel {
+    /// `full`, `full_with_retry` or `resumed`.
+    pub kind: &'static str,
+}
+
+/// A listener.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ListenerLabel {
+    /// Listener, or `other`.
+    pub listener: Arc<str>,
+}
+
+/// A site.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SiteLabel {
+    /// Site, or `other`.
+    pub site: Arc<str>,
+}
+
+/// Where connections are and what they are used for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ConnectionLabels {
+    /// Listener, or `other`.
+    pub listener: Arc<str>,
+    /// `http`, `tcp`, `passthrough`, `handshake` or `other`.
+    pub mode: &'static str,
+}
+
+/// Connections open now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OpenConnections {
+    /// Where they are.
+    #[serde(flatten)]
+    pub labels: ConnectionLabels,
+    /// How many.
+    pub open: u64,
+}
+
+/// Why a connection was refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RefusalLabels {
+    /// Listener, or `other`.
+    pub listener: Arc<str>,
+    /// Name of the reason.
+    pub reason: &'static str,
+}
+
+/// What a request was.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RequestLabels {
+    /// Site, or `other`.
+    pub site: Arc<str>,
+    /// `HTTP/1.1`, `HTTP/2`, `HTTP/1.0` or `other`.
+    pub protocol: &'static str,
+    /// Status code; 0 where none was sent, or beyond the number of series that is kept.
+    pub code: u16,
+}
+
+/// Where bytes went.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ByteLabels {
+    /// Site, or `other`.
+    pub site: Arc<str>,
+    /// `http`, `tcp`, `passthrough`, `handshake` or `other`.
+    pub mode: &'static str,
+    /// `client_in`, `client_out`, `backend_in` or `backend_out`.
+    pub direction: &'static str,
+}
+
+/// What went wrong with which backend.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct BackendFailureLabels {
+    /// Site, or `other`.
+    pub site: Arc<str>,
+    /// Backend, or `other`.
+    pub backend: Arc<str>,
+    /// Name of the reason.
+    pub reason: &'static str,
+}
+
+/// What one worker did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WorkerCounts {
+    /// Number of the worker, from 0.
+    pub worker: usize,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Handshakes completed.
+    pub handshakes: u64,
+    /// Requests answered.
+    pub requests: u64,
+}
+
+/// Facts about the whole process; every field is filled in by the binary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessFacts {
+    /// Version of Tollgate.
+    pub version: String,
+    /// Start of the process in seconds since 1970; 0 when not known.
+    pub started_seconds: u64,
+    /// Hash of the configuration in force.
+    pub config_hash: String,
+    /// Configurations that were taken over.
+    pub reloads_applied: u64,
+    /// Configurations that were refused.
+    pub reloads_refused: u64,
+    /// Access log lines that were dropped.
+    pub log_lines_dropped: u64,
+    /// Sessions in the cache now.
+    pub sessions_cached: u64,
+    /// Backends, up or down.
+    pub backends: Vec<BackendFact>,
+    /// Certificates and their end.
+    pub certificates: Vec<CertificateFact>,
+    /// CPU time that each worker's thread took, in seconds, by number of the worker.
+    pub worker_cpu_seconds: Vec<f64>,
+}
+
+/// Whether a backend is up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BackendFact {
+    /// Site.
+    pub site: Arc<str>,
+    /// Backend.
+    pub backend: Arc<str>,
+    /// Whether it is given new work.
+    pub up: bool,
+}
+
+/// When a certificate ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CertificateFact {
+    /// Site.
+    pub site: Arc<str>,
+    /// Kind of certificate, with a number where a site has two of a kind.
+    pub certificate: Arc<str>,
+    /// End of its validity in seconds since 1970.
+    pub not_after_seconds: u64,
+}
+
+impl Snapshot {
+    /// Adds what another worker counted. The process facts of `self` stay.
+    pub fn merge(&mut self, other: &Self) {
+        merge_series(&mut self.handshakes, &other.handshakes);
+        merge_series(&mut self.resumption_misses, &other.resumption_misses);
+        merge_series(&mut self.handshake_failures, &other.handshake_failures);
+        merge_timings(&mut self.handshake_times, &other.handshake_times);
+        merge_connections(&mut self.connections, &other.connections);
+        merge_series(&mut self.accepted, &other.accepted);
+        merge_series(&mut self.refused, &other.refused);
+        merge_series(&mut self.requests, &other.requests);
+        merge_timings(&mut self.request_times, &other.request_times);
+        merge_series(&mut self.bytes, &other.bytes);
+        merge_series(&mut self.backend_failures, &other.backend_failures);
+        merge_series(&mut self.retries, &other.retries);
+        merge_workers(&mut self.workers, &other.workers);
+    }
+
+    /// How unevenly connections fell on workers: those of the busiest over the mean. 1 is even, the number of
+    /// workers is all on one. `None` before the first connection.
+    pub fn worker_imbalance(&self) -> Option<f64> {
+        let most = self.workers.iter().map(|worker| worker.accepted).max()?;
+        let all: u64 = self.workers.iter().map(|worker| worker.accepted).sum();
+        (all > 0).then(|| most as f64 * self.workers.len() as f64 / all as f64)
+    }
+}
+
+/// One series per set of labels, in label order.
+pub(crate) fn series<L: Ord>(counted: impl IntoIterator<Item = (L, u64)>) -> Vec<Series<L>> {
+    let mut sums = BTreeMap::new();
+    for (labels, count) in counted {
+        *sums.entry(labels).or_insert(0_u64) += count;
+    }
+    sums.into_iter()
+        .map(|(labels, count)| Series { labels, count })
+        .collect()
+}
+
+/// One histogram per set of labels, in label order.
+pub(crate) fn timings<L: Ord>(taken: impl IntoIterator<Item = (L, Histogram)>) -> Vec<Timing<L>> {
+    let mut sums: BTreeMap<L, Histogram> = BTreeMap::new();
+    for (labels, histogram) in taken {
+        sums.entry(labels).or_default().merge(&histogram);
+    }
+    sums.into_iter()
+        .map(|(labels, histogram)| Timing { labels, histogram })
+        .collect()
+}
+
+fn merge_series<L: Ord + Clone>(mine: &mut Vec<Series<L>>, theirs: &[Series<L>]) {
+    let both = std::mem::take(mine)
+        .into_iter()
+        .chain(theirs.iter().cloned());
+    *mine = series(both.map(|one| (one.labels, one.count)));
+}
+
+fn merge_timings<L: Ord + Clone>(mine: &mut Vec<Timing<L>>, theirs: &[Timing<L>]) {
+    let both = std::mem::take(mine)
+        .into_iter()
+        .chain(theirs.iter().cloned());
+    *mine = timings(both.map(|one| (one.labels, one.histogram)));
+}
+
+fn merge_connections(mine: &mut Vec<OpenConnections>, theirs: &[OpenConnections]) {
+    let both = std::mem::take(mine)
+        .into_iter()
+        .chain(theirs.iter().cloned());
+    *mine = series(both.map(|one| (one.labels, one.open)))
+        .into_iter()
+        .map(|one| OpenConnections {
+            labels: one.labels,
+            open: one.count,
+        })
+        .collect();
+}
+
+fn merge_workers(mine: &mut Vec<WorkerCounts>, theirs: &[WorkerCounts]) {
+    let both = std::mem::take(mine)
+        .into_iter()
+        .chain(theirs.iter().cloned());
+    let mut sums: BTreeMap<usize, WorkerCounts> = BTreeMap::new();
+    for one in both {
+        let sum = sums.entry(one.worker).or_default();
+        sum.worker = one.worker;
+        sum.accepted += one.accepted;
+        sum.handshakes += one.handshakes;
+        sum.requests += one.requests;
+    }
+    *mine = sums.into_values().collect();
+}
