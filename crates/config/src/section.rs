@@ -1,0 +1,746 @@
+//! Sections: mappings of the file read field by field.
+//!
+//! Asking for a field says its name, shape, bounds, default and meaning in one place. What was asked
+//! for is remembered: it tells an unknown field from a known one, and it is what the JSON Schema is
+//! made of. So the reader and its description cannot differ.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::finding::{Finding, Severity};
+use crate::model::{Span, Spanned};
+use crate::tree::{Entry, Node, Value};
+use crate::value::{self, Complaint};
+
+/// Most findings kept; a file with more is not the file that was meant.
+const MAX_FINDINGS: usize = 500;
+
+/// Most fields of one mapping; bounds the search for repeated ones.
+const MAX_FIELDS: usize = 200;
+
+/// What the whole reading shares: text, folder, findings.
+pub struct Desk<'t> {
+    /// The text that is read.
+    text: &'t str,
+    /// Folder that relative paths start from.
+    base: &'t Path,
+    findings: RefCell<Vec<Finding>>,
+    /// Every list is visited once with an empty entry, to learn its fields.
+    describing: bool,
+}
+
+/// What a field is, as far as a description goes.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Any text; the word says what kind.
+    Text(&'static str),
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Count(RangeInclusive<u64>),
+    /// A number from 0 to 1.
+    Share,
+    /// One of these words.
+    Choice(Vec<&'static str>),
+    /// A list of these.
+    List(Box<Shape>),
+    /// A mapping with these fields.
+    Section(Vec<Field>),
+    /// One of several.
+    Either(Vec<Shape>),
+}
+
+/// One field as it was asked for.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Name in the file.
+    pub name: &'static str,
+    /// What it takes.
+    pub shape: Shape,
+    /// Default in words; empty when there is none.
+    pub default: String,
+    /// What it is for, one sentence.
+    pub about: &'static str,
+}
+
+impl<'t> Desk<'t> {
+    /// A desk for one text.
+    pub fn new(text: &'t str, base: &'t Path, describing: bool) -> Self {
+        Self {
+            text,
+            base,
+            findings: RefCell::default(),
+            describing,
+        }
+    }
+
+    /// Keeps a finding, unless there are too many already.
+    pub fn report(&self, finding: Finding) {
+        if !self.is_full() {
+            self.findings.borrow_mut().push(finding);
+        }
+    }
+
+    /// Whether further findings are dropped, so that none need be worked out.
+    pub fn is_full(&self) -> bool {
+        self.describing || self.findings.borrow().len() >= MAX_FINDINGS
+    }
+
+    /// All findings in order of the file, those without a place first; the same thing said twice
+    /// (through an alias) once.
+    pub fn into_findings(self) -> Vec<Finding> {
+        let mut findings = self.findings.into_inner();
+        findings.sort_by_key(|finding| finding.span.map(|span| (span.start, span.end)));
+        findings.dedup();
+        findings
+    }
+
+    /// Whether an error was reported.
+    pub fn has_errors(&self) -> bool {
+        self.findings
+            .borrow()
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// Line number of a place, from 1.
+    pub fn line(&self, span: Span) -> usize {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        1 + before.bytes().filter(|byte| *byte == b'\n').count()
+    }
+
+    /// The first line of a node: what is marked when a whole section is meant.
+    fn headline(&self, span: Span) -> Span {
+        let text = self.text.get(span.start..span.end).unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        Span {
+            start: span.start,
+            end: span.start + line.trim_end().len(),
+        }
+    }
+}
+
+/// A value of the file together with the field that it belongs to.
+#[derive(Clone)]
+pub struct Item<'a> {
+    /// Where findings go.
+    pub desk: &'a Desk<'a>,
+    /// Dotted name of the field, for messages.
+    pub path: String,
+    node: &'a Node,
+}
+
+/// A text as it stands in the file, shortened and with control characters escaped.
+pub fn shown(text: &str) -> String {
+    let short: String = text.chars().take(60).collect();
+    let dots = if short.len() < text.len() { "..." } else { "" };
+    format!("{}{dots}", short.escape_debug())
+        .replace("\\\"", "\"")
+        .replace("\\'", "'")
+}
+
+impl<'a> Item<'a> {
+    /// The place to mark: the scalar, or the first line of anything longer.
+    pub fn span(&self) -> Span {
+        self.desk.headline(self.node.span)
+    }
+
+    /// Reports an error at this value.
+    pub fn error(&self, title: String, label: impl Into<String>, help: impl Into<String>) {
+        self.desk.report(
+            Finding::error(Some(self.span()), title)
+                .label(label.into())
+                .help(help),
+        );
+    }
+
+    /// Reports a warning at this value.
+    pub fn warning(&self, title: String, label: impl Into<String>, help: impl Into<String>) {
+        self.desk.report(
+            Finding::warning(Some(self.span()), title)
+                .label(label.into())
+                .help(help),
+        );
+    }
+
+    /// Reports what a value reader said about the text of this value.
+    pub fn complain(&self, complaint: Complaint) {
+        let value = match &self.node.value {
+            Value::Text(text) => format!(": {}", shown(text)),
+            _ => String::new(),
+        };
+        self.desk.report(Finding {
+            severity: Severity::Error,
+            span: Some(self.span()),
+            title: format!("`{}{value}` {}", self.path, complaint.what),
+            label: complaint.allowed,
+            help: complaint.help,
+        });
+    }
+
+    /// The scalar, if it is one; no finding otherwise.
+    pub fn scalar(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::Text(text) => Some(text),
+            Value::Empty | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// The scalar; reports anything else, and an empty one.
+    pub fn text(&self) -> Option<&'a str> {
+        match self.scalar() {
+            Some("") => {
+                self.error(
+                    format!("`{}` is an empty text", self.path),
+                    "nothing stands between the quotation marks",
+                    "give it a value, or remove the line",
+                );
+                None
+            }
+            Some(text) => Some(text),
+            None => {
+                self.wrong_type("one value");
+                None
+            }
+        }
+    }
+
+    /// The scalar through a reader; reports what the reader says.
+    pub fn parse<T>(&self, read: impl FnOnce(&str) -> Result<T, Complaint>) -> Option<T> {
+        match read(self.text()?) {
+            Ok(value) => Some(value),
+            Err(complaint) => {
+                self.complain(complaint);
+                None
+            }
+        }
+    }
+
+    /// The entries of a list; reports anything else.
+    pub fn list(&self) -> Vec<Item<'a>> {
+        match &self.node.value {
+            Value::List(items) => items.iter().map(|node| self.entry(node)).collect(),
+            Value::Text(text) => {
+                self.error(
+                    format!("`{}` takes a list", self.path),
+                    "this is one value",
+                    format!("write {}: [\"{}\"]", self.leaf(), shown(text)),
+                );
+                Vec::new()
+            }
+            Value::Empty | Value::Map(_) => {
+                self.wrong_type("a list");
+                Vec::new()
+            }
+        }
+    }
+
+    fn entry(&self, node: &'a Rc<Node>) -> Item<'a> {
+        Item {
+            desk: self.desk,
+            path: self.path.clone(),
+            node,
+        }
+    }
+
+    fn leaf(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+
+    fn wrong_type(&self, wanted: &str) {
+        let (is, help) = match &self.node.value {
+            Value::Empty => (
+                "empty",
+                format!("write {wanted} after the dash, or remove it"),
+            ),
+            Value::Text(_) => ("one value", self.type_help(wanted)),
+            Value::List(_) => ("a list", self.type_help(wanted)),
+            Value::Map(_) => ("a mapping", self.type_help(wanted)),
+        };
+        self.error(
+            format!("`{}` takes {wanted}", self.path),
+            format!("this is {is}"),
+            help,
+        );
+    }
+
+    fn type_help(&self, wanted: &str) -> String {
+        let name = self.leaf();
+        match wanted {
+            "a list" => {
+                format!("write {name}: [ ... ], or one entry a line, each starting with `- `")
+            }
+            "one value" => format!(
+                "write {name}: value; a value that starts with [ or {{ needs quotation marks"
+            ),
+            _ => format!("write the fields of {name} on the lines below it, two blanks deeper"),
+        }
+    }
+
+    /// The value as a section; reports anything else and hands out an absent one.
+    pub fn section(&self) -> Section<'a> {
+        let mut section = Section::absent(self.desk, self.path.clone());
+        match &self.node.value {
+            Value::Map(entries) => section.fill(entries, self.span()),
+            Value::Empty | Value::Text(_) | Value::List(_) => self.wrong_type("a mapping"),
+        }
+        section
+    }
+
+    /// The value as a section, where a text stands for a section with only the field `name`.
+    pub fn section_or(&self, name: &'a str) -> Section<'a> {
+        match &self.node.value {
+            Value::Text(_) => Section {
+                fields: vec![Given {
+                    name,
+                    key_span: self.span(),
+                    node: self.node,
+                }],
+                span: Some(self.span()),
+                ..Section::absent(self.desk, self.path.clone())
+            },
+            Value::Empty | Value::List(_) | Value::Map(_) => self.section(),
+        }
+    }
+}
+
+/// A field that the file gives.
+#[derive(Clone)]
+struct Given<'a> {
+    name: &'a str,
+    key_span: Span,
+    node: &'a Node,
+}
+
+/// A mapping of the file that is being read.
+pub struct Section<'a> {
+    /// Where findings go.
+    pub desk: &'a Desk<'a>,
+    /// Dotted name, empty at the top.
+    path: String,
+    /// Its first line; `None` when the file does not have the section.
+    span: Option<Span>,
+    fields: Vec<Given<'a>>,
+    asked: Vec<Field>,
+}
+
+impl<'a> Section<'a> {
+    /// A section that the file does not have: every field is at its default.
+    pub fn absent(desk: &'a Desk<'a>, path: String) -> Self {
+        Self {
+            desk,
+            path,
+            span: None,
+            fields: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    /// The whole file.
+    pub fn root(desk: &'a Desk<'a>, node: &'a Node) -> Self {
+        let item = Item {
+            desk,
+            path: String::new(),
+            node,
+        };
+        let mut section = Self::absent(desk, String::new());
+        match &node.value {
+            Value::Map(entries) => section.fill(entries, item.span()),
+            Value::Empty | Value::Text(_) | Value::List(_) => item.error(
+                "the file is not a mapping of sections".into(),
+                "`listeners:` and `sites:` are expected here",
+                "start each section with its name and a colon at the beginning of a line",
+            ),
+        }
+        section
+    }
+
+    fn fill(&mut self, entries: &'a [Entry], span: Span) {
+        self.span = Some(span);
+        if entries.len() > MAX_FIELDS {
+            self.desk.report(
+                Finding::error(
+                    Some(span),
+                    format!("this mapping has {} fields", entries.len()),
+                )
+                .label(format!("at most {MAX_FIELDS} are read"))
+                .help("no section has so many; this is not the file that was meant"),
+            );
+            return;
+        }
+        for entry in entries {
+            if let Some(first) = self.fields.iter().find(|given| given.name == entry.key) {
+                self.desk.report(
+                    Finding::error(
+                        Some(entry.key_span),
+                        format!("`{}` is given twice", self.name_of(&shown(&entry.key))),
+                    )
+                    .label(format!(
+                        "the first one is on line {}",
+                        self.desk.line(first.key_span)
+                    ))
+                    .help("keep one of the two"),
+                );
+                continue;
+            }
+            self.fields.push(Given {
+                name: &entry.key,
+                key_span: entry.key_span,
+                node: &entry.node,
+            });
+        }
+    }
+
+    fn name_of(&self, field: &str) -> String {
+        if self.path.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{}.{field}", self.path)
+        }
+    }
+
+    /// Its first line; the start of the file when it is absent.
+    pub fn span(&self) -> Span {
+        self.span.unwrap_or_default()
+    }
+
+    /// Whether the file has this section.
+    pub fn is_given(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// Place of a field's name, when the file gives the field.
+    pub fn place_of(&self, name: &str) -> Option<Span> {
+        self.fields
+            .iter()
+            .find(|given| given.name == name)
+            .map(|given| given.key_span)
+    }
+
+    /// Reports an error at a field's name; nothing when the field is not given.
+    pub fn refuse(&self, name: &str, title: String, label: &str, help: &str) {
+        if let Some(span) = self.place_of(name) {
+            self.desk.report(
+                Finding::error(Some(span), title)
+                    .label(label.to_owned())
+                    .help(help),
+            );
+        }
+    }
+
+    /// Reports a field that must be there.
+    pub fn missing(&self, name: &str, help: &str) {
+        if self.span.is_none() {
+            return;
+        }
+        self.desk.report(
+            Finding::error(
+                Some(self.span()),
+                format!("`{}` is missing", self.name_of(name)),
+            )
+            .label(format!("needs `{name}:`"))
+            .help(help),
+        );
+    }
+
+    /// Asks for a field. `None` when it is absent, or empty, which is reported.
+    pub fn field(
+        &mut self,
+        name: &'static str,
+        shape: Shape,
+        default: &str,
+        about: &'static str,
+    ) -> Option<Item<'a>> {
+        self.asked.push(Field {
+            name,
+            shape,
+            default: default.to_owned(),
+            about,
+        });
+        let given = self.fields.iter().find(|given| given.name == name)?;
+        let item = Item {
+            desk: self.desk,
+            path: self.name_of(name),
+            node: given.node,
+        };
+        if matches!(given.node.value, Value::Empty) {
+            let help = if default.is_empty() {
+                "give it a value".to_owned()
+            } else {
+                format!("give it a value, or remove the line to get the default, {default}")
+            };
+            self.desk.report(
+                Finding::error(Some(given.key_span), format!("`{}` is empty", item.path))
+                    .label("nothing follows the colon".into())
+                    .help(help),
+            );
+            return None;
+        }
+        Some(item)
+    }
+
+    /// A section of its own below this one; an absent one is read as empty.
+    pub fn section<T>(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+        read: impl FnOnce(&mut Section<'a>) -> T,
+    ) -> T {
+        let item = self.field(name, Shape::Section(Vec::new()), "", about);
+        let at = self.asked.len() - 1;
+        let mut inner = match item {
+            Some(item) => item.section(),
+            None => Section::absent(self.desk, self.name_of(name)),
+        };
+        let value = read(&mut inner);
+        self.asked[at].shape = Shape::Section(inner.finish());
+        value
+    }
+
+    /// A section that is something by being there.
+    pub fn optional_section<T>(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+        read: impl FnOnce(&mut Section<'a>) -> T,
+    ) -> Option<T> {
+        let given = self.place_of(name).is_some();
+        if !given && !self.desk.describing {
+            self.field(name, Shape::Section(Vec::new()), "none", about);
+            return None;
+        }
+        let value = self.section(name, about, read);
+        given.then_some(value)
+    }
+
+    /// A list of sections. `text_field` names the field that a bare text stands for.
+    pub fn sections<T>(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+        text_field: Option<&'static str>,
+        mut read: impl FnMut(&mut Section<'a>) -> Option<T>,
+    ) -> Vec<Spanned<T>> {
+        let item = self.field(name, Shape::Text(""), "", about);
+        let at = self.asked.len() - 1;
+        if self.desk.describing {
+            let mut inner = Section::absent(self.desk, self.name_of(name));
+            let _ = read(&mut inner);
+            let section = Shape::Section(inner.finish());
+            self.asked[at].shape = Shape::List(Box::new(match text_field {
+                Some(_) => Shape::Either(vec![Shape::Text("text"), section]),
+                None => section,
+            }));
+        }
+        let mut values = Vec::new();
+        for entry in item.iter().flat_map(Item::list) {
+            let mut inner = match text_field {
+                Some(field) => entry.section_or(field),
+                None => entry.section(),
+            };
+            let given = inner.is_given();
+            let value = read(&mut inner);
+            let span = entry.span();
+            inner.finish();
+            if let (true, Some(value)) = (given, value) {
+                values.push(Spanned { value, span });
+            }
+        }
+        values
+    }
+
+    /// Adds what a hand-read field was found to take; for shapes that `section` and `sections` cannot say.
+    pub fn reshape(&mut self, name: &str, shape: Shape) {
+        if let Some(field) = self.asked.iter_mut().find(|field| field.name == name) {
+            field.shape = shape;
+        }
+    }
+
+    /// Reports every field that nobody asked for, and hands out the fields asked for.
+    pub fn finish(self) -> Vec<Field> {
+        for given in &self.fields {
+            if !self.desk.is_full() && !self.asked.iter().any(|field| field.name == given.name) {
+                let names: Vec<&str> = self.asked.iter().map(|field| field.name).collect();
+                let title = format!("`{}` is not a field", self.name_of(&shown(given.name)));
+                let help = crate::suggest::field(given.name, &self.path, &names);
+                self.desk.report(
+                    Finding::error(Some(given.key_span), title)
+                        .label("unknown here".into())
+                        .help(help),
+                );
+            }
+        }
+        self.asked
+    }
+}
+
+/// Fields with one value.
+impl<'a> Section<'a> {
+    /// `true` or `false`.
+    pub fn flag(&mut self, name: &'static str, default: bool, about: &'static str) -> bool {
+        let text = if default { "true" } else { "false" };
+        self.field(name, Shape::Flag, text, about)
+            .and_then(|item| item.parse(flag))
+            .unwrap_or(default)
+    }
+
+    /// A whole number in a range.
+    pub fn count(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<u64>,
+        default: u64,
+        about: &'static str,
+    ) -> u64 {
+        self.field(
+            name,
+            Shape::Count(range.clone()),
+            &default.to_string(),
+            about,
+        )
+        .and_then(|item| item.parse(|text| within(value::count(text), &range)))
+        .unwrap_or(default)
+    }
+
+    /// A number of bytes in a range.
+    pub fn size(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<u64>,
+        default: u64,
+        about: &'static str,
+    ) -> u64 {
+        self.field(name, Shape::Text("size"), &default.to_string(), about)
+            .and_then(|item| item.parse(|text| within(value::size(text), &range)))
+            .unwrap_or(default)
+    }
+
+    /// A duration in a range.
+    pub fn duration(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+        about: &'static str,
+    ) -> Duration {
+        let text = value::duration_text(default);
+        self.field(name, Shape::Text("duration"), &text, about)
+            .and_then(|item| {
+                item.parse(|text| {
+                    let duration = value::duration(text)?;
+                    if range.contains(&duration) {
+                        return Ok(duration);
+                    }
+                    let (low, high) = (
+                        value::duration_text(*range.start()),
+                        value::duration_text(*range.end()),
+                    );
+                    Err(out_of_range(duration < *range.start(), &low, &high))
+                })
+            })
+            .unwrap_or(default)
+    }
+
+    /// One of several words; the first is the default.
+    pub fn choice<T: Copy>(
+        &mut self,
+        name: &'static str,
+        choices: &[(&'static str, T)],
+        default: T,
+        default_text: &str,
+        about: &'static str,
+    ) -> T {
+        let words: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();
+        self.field(name, Shape::Choice(words), default_text, about)
+            .and_then(|item| item.parse(|text| choose(text, choices)))
+            .unwrap_or(default)
+    }
+
+    /// A file that must be named.
+    pub fn path(&mut self, name: &'static str, about: &'static str) -> Option<Spanned<PathBuf>> {
+        self.field(name, Shape::Text("path"), "", about)
+            .and_then(|item| item.path())
+    }
+}
+
+impl Item<'_> {
+    /// A path, made absolute from the folder of the file.
+    pub fn path(&self) -> Option<Spanned<PathBuf>> {
+        let value = self.parse(|text| {
+            if text.starts_with("~/") {
+                return Err(value::complain(
+                    "starts with ~, which only a shell expands",
+                    "an absolute path, or one relative to this file",
+                )
+                .help("write the path out, such as /home/name/..."));
+            }
+            if text.contains('\0') {
+                return Err(value::complain("holds a NUL byte", "a path"));
+            }
+            if text.contains("-----BEGIN") {
+                return Err(value::complain("is PEM text", "the path of a file")
+                    .help("save it to a file and name the file here"));
+            }
+            Ok(self.desk.base.join(text))
+        })?;
+        Some(Spanned {
+            value,
+            span: self.span(),
+        })
+    }
+}
+
+fn flag(text: &str) -> Result<bool, Complaint> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => {
+            let complaint = value::complain("is not true or false", "true or false");
+            Err(match text.to_ascii_lowercase().as_str() {
+                "yes" | "on" | "1" | "true" | "y" => complaint.help("write true"),
+                "no" | "off" | "0" | "false" | "n" => complaint.help("write false"),
+                _ => complaint,
+            })
+        }
+    }
+}
+
+fn within(value: Result<u64, Complaint>, range: &RangeInclusive<u64>) -> Result<u64, Complaint> {
+    let (low, high) = (range.start().to_string(), range.end().to_string());
+    let value = value.map_err(|complaint| Complaint {
+        allowed: format!("{}, from {low} to {high}", complaint.allowed),
+        ..complaint
+    })?;
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    Err(out_of_range(value < *range.start(), &low, &high))
+}
+
+fn out_of_range(below: bool, low: &str, high: &str) -> Complaint {
+    let (what, help) = if below {
+        ("is too small", format!("write {low} or more"))
+    } else {
+        ("is too large", format!("write {high} or less"))
+    };
+    value::complain(what, format!("from {low} to {high}")).help(help)
+}
+
+/// One of several words, whatever its case.
+pub fn choose<T: Copy>(text: &str, choices: &[(&'static str, T)]) -> Result<T, Complaint> {
+    if let Some((_, value)) = choices
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(text))
+    {
+        return Ok(*value);
+    }
+    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+    let complaint = value::complain("is none of the choices", crate::suggest::one_of(&words));
+    Err(match crate::suggest::nearest(text, &words) {
+        Some(word) => complaint.help(format!("did you mean {word}?")),
+        None => complaint,
+    })
+}

@@ -1,0 +1,102 @@
+//! Guesses at what was meant.
+
+/// Where a field lives, by the names that other servers and habit give it.
+const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
+    ("bind", "listeners: address"),
+    ("listen", "listeners: address"),
+    ("port", "the address, after a colon: \"0.0.0.0:443\""),
+    ("server_name", "sites: names"),
+    ("server_names", "sites: names"),
+    ("hosts", "sites: names"),
+    ("host", "sites: names"),
+    ("domains", "sites: names"),
+    ("ssl_certificate", "certificates: chain"),
+    ("cert", "certificates: chain"),
+    ("crt", "certificates: chain"),
+    ("fullchain", "certificates: chain"),
+    ("ssl_certificate_key", "certificates: key"),
+    ("private_key", "certificates: key"),
+    ("pem", "certificates: combined"),
+    ("ssl_protocols", "tls: min_version"),
+    ("protocols", "tls: min_version"),
+    ("max_version", "tls: min_version (TLS 1.3 is always on)"),
+    ("ssl_ciphers", "tls: suites"),
+    ("ciphers", "tls: suites"),
+    ("cipher_suites", "tls: suites"),
+    ("ssl_ecdh_curve", "tls: groups"),
+    ("curves", "tls: groups"),
+    ("upstream", "sites: backends"),
+    ("upstreams", "sites: backends"),
+    ("proxy_pass", "sites: backends"),
+    ("servers", "sites: backends, or sites"),
+    ("backend", "sites: backends"),
+    ("url", "backends: address"),
+    ("ssl_session_timeout", "resumption: lifetime"),
+    ("ssl_session_cache", "resumption: session_cache"),
+    ("ssl_session_tickets", "resumption: tickets"),
+    ("client_ca", "client_certificates: ca"),
+    ("mtls", "sites: client_certificates"),
+    ("metrics", "console"),
+    ("admin", "console"),
+    ("access_log", "log: access"),
+    ("logging", "log"),
+    ("threads", "workers: count"),
+    ("worker_processes", "workers: count"),
+    ("max_connections", "limits: connections"),
+    ("keepalive_timeout", "timeouts: idle"),
+    ("client_max_body_size", "limits: body_bytes"),
+    ("send_proxy", "backends: proxy_protocol"),
+    ("accept_proxy", "listeners: proxy_protocol"),
+];
+
+/// Help for a field that does not exist where it stands.
+pub fn field(name: &str, path: &str, here: &[&str]) -> String {
+    let homes = crate::schema::homes_of(name, path);
+    if let Some(near) = nearest(name, here) {
+        return format!("did you mean `{near}`?");
+    }
+    if let Some(home) = homes {
+        return home;
+    }
+    if let Some((_, home)) = KNOWN_ELSEWHERE
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+    {
+        return format!("here this is called {home}");
+    }
+    if here.is_empty() {
+        return "remove the line".into();
+    }
+    format!("the fields here are {}", here.join(", "))
+}
+
+/// The word closest to `text`, if it is close.
+pub fn nearest<'w>(text: &str, words: &[&'w str]) -> Option<&'w str> {
+    // A text of any length may come in; a long one is near to nothing.
+    if text.len() > 64 {
+        return None;
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' '], "_");
+    let text = plain(text);
+    let allowed = match text.chars().count() {
+        0..=2 => 0,
+        3..=5 => 1,
+        6..=9 => 2,
+        _ => 3,
+    };
+    words
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(&text, &plain(word)), *word))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+/// `"a, b or c"`.
+pub fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
