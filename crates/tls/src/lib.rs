@@ -1,3 +1,37 @@
-//! The only room that names rustls: hello reading, handshakes, certificates, tickets, sessions.
+//! TLS, and the only room that names rustls: hello reading, handshakes in both roles, certificates,
+//! tickets, sessions.
+//!
+//! A connection's way: [`read_hello`] -> choose a [`ServerSite`] -> [`handshake`] -> [`TlsStream`].
+//! Under the sockets, [`Handshake`] and [`Session`] are bytes in and bytes out.
+//!
+//! Refuses early data, renegotiation, suites without forward secrecy, and whatever has no AEAD. Opens no
+//! socket, file or clock: streams, PEM bytes, ticket keys and the [`Clock`] are handed in. Input from the
+//! network never panics and never makes memory grow without bound; futures belong to one thread.
 
+mod buffers;
+mod choice;
+pub mod client;
+mod failure;
+pub mod hello;
 pub mod material;
+mod opening;
+mod provider;
+mod resumption;
+mod server;
+mod session;
+mod stream;
+mod trace;
+
+pub use buffers::Buffers;
+pub use client::{BackendTlsPolicy, ClientSite, connect};
+pub use failure::{Failure, FailureReason, Side};
+pub use hello::{ClientHello, HelloError, MAX_HELLO_BYTES};
+pub use material::{Certificate, ClientTrust, MaterialError, MaterialFinding};
+pub use opening::{HelloFailure, alert_bytes, handshake, read_hello};
+pub use resumption::{Clock, Resumption, ResumptionSettings};
+pub use server::{ClientPolicy, Handshake, Progress, ServerSite, SitePolicy, Step};
+pub use session::{Closed, Received, Session};
+pub use stream::TlsStream;
+
+#[cfg(test)]
+mod tests;
