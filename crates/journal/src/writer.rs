@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// How many times it waits for one once no handle is left: a second.
 const LAST_WAITS: u32 = 100;
 
+/// How long a shutdown waits for the log.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -115,9 +118,14 @@ impl Journal {
         let _ = self.queue.try_send(Message::Wake);
     }
 
-    /// Waits until everything handed over before is written or lost, at most `patience` (in steps of a
-    /// millisecond). Blocks: for shutdown only. Returns whether it got done.
-    pub fn flush(&self, patience: Duration) -> bool {
+    /// Waits until everything handed over before is written or lost, at most a second. Blocks: for shutdown
+    /// only. Returns whether it got done.
+    pub fn flush(&self) -> bool {
+        self.flush_within(LAST_PATIENCE)
+    }
+
+    /// As [`Journal::flush`], at most `patience`, in steps of a millisecond.
+    pub fn flush_within(&self, patience: Duration) -> bool {
         let (done, answer) = sync_channel(1);
         let mut message = Message::Flush(done);
         let mut left = patience;

@@ -64,10 +64,10 @@ fn write(journal: &Journal, count: u64) {
     for number in 0..count {
         journal.write(entry(number));
         if number % 4_096 == 4_095 {
-            assert!(journal.flush(PATIENCE));
+            assert!(journal.flush_within(PATIENCE));
         }
     }
-    assert!(journal.flush(PATIENCE));
+    assert!(journal.flush_within(PATIENCE));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn many_threads_write_whole_lines() {
             scope.spawn(move || (0..2_000).for_each(|number| journal.write(entry(number))));
         }
     });
-    assert!(journal.flush(PATIENCE));
+    assert!(journal.flush_within(PATIENCE));
     assert_eq!(lines(&path) as u64 + journal.dropped(), 8_000);
 }
 
@@ -152,7 +152,7 @@ fn a_reader_that_stops_reading_fills_the_queue_and_no_more() {
     let sent = QUEUE_ENTRIES as u64 * 4;
     (0..sent).for_each(|number| journal.write(entry(number)));
     assert!(
-        !journal.flush(Duration::from_millis(20)),
+        !journal.flush_within(Duration::from_millis(20)),
         "flush is bounded"
     );
     assert!(journal.dropped() > 0);
@@ -168,7 +168,7 @@ fn a_reader_that_stops_reading_fills_the_queue_and_no_more() {
             "{line}"
         );
     }
-    assert!(journal.flush(PATIENCE));
+    assert!(journal.flush_within(PATIENCE));
     assert_eq!(journal.dropped(), sent - kept);
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use tollgate_terms::UnixTime;
 
 use crate::Histogram;
 
@@ -199,24 +200,26 @@ pub struct WorkerCounts {
 pub struct ProcessFacts {
     /// Version of Tollgate.
     pub version: String,
-    /// Start of the process in seconds since 1970; 0 when not known.
-    pub started_seconds: u64,
     /// Hash of the configuration in force.
     pub config_hash: String,
     /// Configurations that were taken over.
-    pub reloads_applied: u64,
+    pub reloads_succeeded: u64,
     /// Configurations that were refused.
-    pub reloads_refused: u64,
+    pub reloads_failed: u64,
     /// Access log lines that were dropped.
     pub log_lines_dropped: u64,
+    /// How often accepting rested because the process or the machine was out of file descriptors.
+    pub accept_rests: u64,
+    /// Connections that may be open at a time.
+    pub connections_allowed: u64,
     /// Sessions in the cache now.
     pub sessions_cached: u64,
     /// Backends, up or down.
     pub backends: Vec<BackendFact>,
     /// Certificates and their end.
     pub certificates: Vec<CertificateFact>,
-    /// CPU time that each worker's thread took, in seconds, by number of the worker.
-    pub worker_cpu_seconds: Vec<f64>,
+    /// Number of each worker, and the CPU time that its thread took in seconds.
+    pub worker_cpu_seconds: Vec<(usize, f64)>,
 }
 
 /// Whether a backend is up.
@@ -237,8 +240,9 @@ pub struct CertificateFact {
     pub site: Arc<str>,
     /// Kind of certificate, with a number where a site has two of a kind.
     pub certificate: Arc<str>,
-    /// End of its validity in seconds since 1970.
-    pub not_after_seconds: u64,
+    /// End of its validity; `expires_seconds` since 1970 in JSON.
+    #[serde(rename = "expires_seconds", serialize_with = "seconds")]
+    pub expires: UnixTime,
 }
 
 impl Snapshot {
@@ -266,6 +270,10 @@ impl Snapshot {
         let all: u64 = self.workers.iter().map(|worker| worker.accepted).sum();
         (all > 0).then(|| most as f64 * self.workers.len() as f64 / all as f64)
     }
+}
+
+fn seconds<S: Serializer>(time: &UnixTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(time.0)
 }
 
 /// One series per set of labels, in label order.
