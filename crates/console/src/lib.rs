@@ -1,1 +1,59 @@
-//! Read-only views of a snapshot: Prometheus text and JSON.
+//! Read-only views of a snapshot: Prometheus text, JSON and a status page.
+//!
+//! A pure function of the path, the `Accept` header and the snapshot: serves nothing, counts nothing, changes
+//! nothing. The caller listens, asks the workers and sends the answer.
+
+mod exposition;
+mod families;
+mod json;
+
+pub use families::{open_metrics, prometheus};
+pub use json::json;
+
+use tollgate_meter::Snapshot;
+
+/// The status page. It names no other host, and shows what `/snapshot.json` says.
+const PAGE: &str = include_str!("page.html");
+
+/// A response without its transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Status code: 200 or 404.
+    pub status: u16,
+    /// Value of `Content-Type`.
+    pub content_type: &'static str,
+    /// Body.
+    pub body: String,
+}
+
+/// The answer to a GET of `path`, which may carry a query, with this `Accept` header (empty when there is none).
+///
+/// `/metrics` is OpenMetrics for those who accept it and Prometheus text for everybody else.
+pub fn routes(path: &str, accept: &str, snapshot: &Snapshot) -> Answer {
+    let path = path.split('?').next().unwrap_or_default();
+    let (status, content_type, body) = match path {
+        "/" => (200, "text/html; charset=utf-8", PAGE.to_owned()),
+        "/metrics" if accept.contains("application/openmetrics-text") => (
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            open_metrics(snapshot),
+        ),
+        "/metrics" => (
+            200,
+            "text/plain; version=0.0.4; charset=utf-8",
+            prometheus(snapshot),
+        ),
+        "/snapshot.json" => (200, "application/json", json(snapshot)),
+        "/healthz" => (200, "text/plain; charset=utf-8", "ok\n".to_owned()),
+        _ => (
+            404,
+            "text/plain; charset=utf-8",
+            "nothing here; there are /, /metrics, /snapshot.json and /healthz\n".to_owned(),
+        ),
+    };
+    Answer {
+        status,
+        content_type,
+        body,
+    }
+}
