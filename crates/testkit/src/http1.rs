@@ -19,6 +19,7 @@
 //! | `/websocket` | 101, then echo |
 //! | `/refuse-expect` | 417 before the body |
 //! | `/health` | 200, or 503 when told so |
+//! | `/page` | a page whose script loads eight `/slow/300` at once and then says so |
 //! | anything else | JSON that describes the request |
 
 use std::io::{self, Write};
@@ -32,6 +33,11 @@ use crate::request::{Body, Incoming, ReadError, Request};
 
 /// Most body bytes that are kept for the description.
 const KEPT_BODY_BYTES: usize = 64 * 1024;
+
+const PAGE: &str = "<!doctype html><title>page</title><p id=p>loading</p><script>
+const pieces = Array.from({length: 8}, (_, n) => fetch('/slow/300?' + n).then(r => r.text()));
+Promise.all(pieces).then(all => { document.getElementById('p').textContent = all.length + ' pieces loaded'; });
+</script>";
 
 /// Starts an HTTP/1.1 backend called `name`; with `preface` each connection may begin with a PROXY header.
 pub fn http_backend(
@@ -184,6 +190,7 @@ impl Exchange<'_> {
                 let count = number(&mut parts);
                 self.chunked(count, number(&mut parts))
             }
+            "page" => self.send(200, "text/html", PAGE.as_bytes()),
             "slow" => {
                 std::thread::sleep(Duration::from_millis(number(&mut parts)));
                 self.send(200, "text/plain", b"slow")

@@ -1,0 +1,38 @@
+//! The binary, driven from outside by real clients in front of real backends.
+//!
+//! Each test has a folder, an authority, ports and a process of its own and waits for conditions,
+//! never for time to pass. Set `TOLLGATE_BINARY` to test another build, such as a release build.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod backend_faults;
+mod bad_input;
+mod balancing;
+mod browser;
+mod certificates;
+mod client_certificates;
+mod configuration;
+mod demo;
+mod framing;
+mod http_mode;
+mod lifecycle;
+mod limits;
+mod load;
+mod memory;
+mod metrics;
+mod observing;
+mod preface;
+mod re_encryption;
+mod reload;
+mod resumption;
+mod routing;
+mod server;
+mod systemd;
+mod tcp_mode;
+mod tls_clients;
+mod tools;
