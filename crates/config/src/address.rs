@@ -185,7 +185,7 @@ pub fn backend(text: &str) -> Result<(Scheme, BackendAddress), Complaint> {
     };
     if rest.contains('@') {
         return Err(complain("holds a user name", ALLOWED)
-            .help("backends get the client's own Authorization header; remove the part up to @"));
+            .help("remove the part up to @; a backend gets the Authorization header that the client sends"));
     }
     if let Some(slash) = rest.find(['/', '?', '#']) {
         let (host, path) = rest.split_at(slash);
@@ -222,7 +222,7 @@ fn scheme_of(scheme: &str, rest: &str) -> Result<Scheme, Complaint> {
                 "wss" => complaint.help(format!("write https://{rest}; WebSocket upgrades pass")),
                 "fastcgi" | "uwsgi" => complaint
                     .help("Tollgate speaks HTTP; put the application server's HTTP port here"),
-                _ => complaint,
+                _ => complaint.help(format!("write http://{rest}, or tcp://{rest} in tcp mode")),
             });
         }
     })
@@ -276,7 +276,8 @@ fn host_and_port(scheme: Scheme, text: &str, allowed: &str) -> Result<BackendAdd
             Err(complain(
                 format!("is not an IP address, {host}"),
                 "four numbers from 0 to 255 with dots between",
-            ))
+            )
+            .help("correct the address, or write a host name"))
         }
         Ok(name) => Ok(BackendAddress::Host(name.to_string(), port)),
         Err(_) => Err(complain(

@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, and how it is shown.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use annotate_snippets::renderer::DecorStyle;
@@ -127,7 +128,7 @@ fn group<'a>(name: &'a str, text: &'a str, finding: &'a Finding) -> Group<'a> {
     }
 }
 
-/// The lines of `span` and the one before them; a long line is cut around the span by the renderer.
+/// The line of `span`; a long line is cut around the span by the renderer.
 fn snippet<'a>(
     name: &'a str,
     text: &'a str,
@@ -138,7 +139,7 @@ fn snippet<'a>(
     let before = &text[..span.start];
     let line = before.rfind('\n').map_or(0, |newline| newline + 1);
     let end = text[span.end..]
-        .find('\n')
+        .find(['\n', '\r'])
         .map_or(text.len(), |length| span.end + length);
     let number = 1 + text[..line].bytes().filter(|byte| *byte == b'\n').count();
     let annotation = AnnotationKind::Primary.span(span.start - line..span.end - line);
@@ -147,10 +148,24 @@ fn snippet<'a>(
     } else {
         annotation.label(label)
     };
-    Snippet::source(&text[line..end])
+    Snippet::source(without_keys(&text[line..end]))
         .path(name)
         .line_start(number)
         .annotation(annotation)
+}
+
+/// The same text with what follows `PRIVATE KEY-----` blotted out, byte for byte.
+fn without_keys(line: &str) -> Cow<'_, str> {
+    const MARK: &str = "PRIVATE KEY-----";
+    let Some(at) = line.find(MARK) else {
+        return Cow::Borrowed(line);
+    };
+    let (head, tail) = line.split_at(at + MARK.len());
+    let blotted: String = tail
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { '*' } else { c })
+        .collect();
+    Cow::Owned(format!("{head}{blotted}"))
 }
 
 /// A span that lies in the text, on character boundaries, and marks one line at most.

@@ -33,8 +33,8 @@ pub const MODES: &[(&str, Mode)] = &[
 pub fn listeners(top: &mut Section<'_>) -> Vec<Listener> {
     let listeners = top.sections(
         "listeners",
-        "where clients connect; at least one",
-        None,
+        "where clients connect; an address, or a mapping with more fields; at least one",
+        Some("address"),
         |section| listener(section),
     );
     if top.place_of("listeners").is_none() {

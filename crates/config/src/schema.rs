@@ -33,6 +33,17 @@ fn fields() -> Vec<Field> {
     top.finish()
 }
 
+/// Names of the fields of the section at this dotted path; empty when it is none.
+pub fn fields_at(path: &str) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    walk("", &fields(), &mut |home, field| {
+        if home == path {
+            names.push(field.name);
+        }
+    });
+    names
+}
+
 /// Where a field of this name does exist, as help for one that stands elsewhere.
 pub fn homes_of(name: &str, path: &str) -> Option<String> {
     let mut homes = Vec::new();
@@ -149,7 +160,7 @@ mod tests {
     fn the_schema_knows_fields_at_every_depth() {
         let schema = schema();
         for pointer in [
-            "/properties/listeners/items/properties/address",
+            "/properties/listeners/items/anyOf/1/properties/address",
             "/properties/sites/items/properties/certificates/items/anyOf/1/properties/chain",
             "/properties/sites/items/properties/backends/items/anyOf/1/properties/tls/properties/certificate/properties/key",
             "/properties/sites/items/properties/client_certificates/anyOf/1/properties/crls",

@@ -130,16 +130,30 @@ pub struct Item<'a> {
     pub desk: &'a Desk<'a>,
     /// Dotted name of the field, for messages.
     pub path: String,
+    /// What holds when the line is left out, in words; empty when it cannot be.
+    default: String,
     node: &'a Node,
 }
 
-/// A text as it stands in the file, shortened and with control characters escaped.
+/// A text as it stands in the file, for a message: shortened, control characters escaped, without the
+/// password of a URL and without the inside of a key.
 pub fn shown(text: &str) -> String {
+    if text.contains("-----BEGIN") {
+        return "-----BEGIN ...".to_owned();
+    }
+    let text = match (text.find("://"), text.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => {
+            format!("{}***{}", &text[..scheme + 3], &text[at..])
+        }
+        _ => text.to_owned(),
+    };
     let short: String = text.chars().take(60).collect();
     let dots = if short.len() < text.len() { "..." } else { "" };
-    format!("{}{dots}", short.escape_debug())
-        .replace("\\\"", "\"")
-        .replace("\\'", "'")
+    let escaped = short.escape_debug().to_string();
+    format!(
+        "{}{dots}",
+        escaped.replace("\\\"", "\"").replace("\\'", "'")
+    )
 }
 
 impl<'a> Item<'a> {
@@ -170,14 +184,16 @@ impl<'a> Item<'a> {
     pub fn complain(&self, complaint: Complaint) {
         let value = match &self.node.value {
             Value::Text(text) => format!(": {}", shown(text)),
-            _ => String::new(),
+            Value::Empty | Value::List(_) | Value::Map(_) => String::new(),
         };
+        let default = (!self.default.is_empty())
+            .then(|| format!("remove the line to get the default, {}", self.default));
         self.desk.report(Finding {
             severity: Severity::Error,
             span: Some(self.span()),
             title: format!("`{}{value}` {}", self.path, complaint.what),
-            label: complaint.allowed,
-            help: complaint.help,
+            label: format!("allowed: {}", complaint.allowed),
+            help: complaint.help.or(default),
         });
     }
 
@@ -238,10 +254,22 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Reports a list without entries, if it is one.
+    pub fn empty_list(&self, help: &str) {
+        if matches!(&self.node.value, Value::List(items) if items.is_empty()) {
+            self.error(
+                format!("`{}` is an empty list", self.path),
+                "at least one entry is needed",
+                help,
+            );
+        }
+    }
+
     fn entry(&self, node: &'a Rc<Node>) -> Item<'a> {
         Item {
             desk: self.desk,
             path: self.path.clone(),
+            default: String::new(),
             node,
         }
     }
@@ -276,7 +304,10 @@ impl<'a> Item<'a> {
             "one value" => format!(
                 "write {name}: value; a value that starts with [ or {{ needs quotation marks"
             ),
-            _ => format!("write the fields of {name} on the lines below it, two blanks deeper"),
+            _ => format!(
+                "write the fields on the lines below, two blanks deeper; they are {}",
+                crate::schema::fields_at(&self.path).join(", ")
+            ),
         }
     }
 
@@ -300,6 +331,7 @@ impl<'a> Item<'a> {
                     node: self.node,
                 }],
                 span: Some(self.span()),
+                bare: Some(name),
                 ..Section::absent(self.desk, self.path.clone())
             },
             Value::Empty | Value::List(_) | Value::Map(_) => self.section(),
@@ -324,6 +356,8 @@ pub struct Section<'a> {
     /// Its first line; `None` when the file does not have the section.
     span: Option<Span>,
     fields: Vec<Given<'a>>,
+    /// The field that stands for the whole, when a text was given in place of a mapping.
+    bare: Option<&'a str>,
     asked: Vec<Field>,
 }
 
@@ -335,6 +369,7 @@ impl<'a> Section<'a> {
             path,
             span: None,
             fields: Vec::new(),
+            bare: None,
             asked: Vec::new(),
         }
     }
@@ -344,6 +379,7 @@ impl<'a> Section<'a> {
         let item = Item {
             desk,
             path: String::new(),
+            default: String::new(),
             node,
         };
         let mut section = Self::absent(desk, String::new());
@@ -397,6 +433,8 @@ impl<'a> Section<'a> {
     fn name_of(&self, field: &str) -> String {
         if self.path.is_empty() {
             field.to_owned()
+        } else if self.bare == Some(field) {
+            self.path.clone()
         } else {
             format!("{}.{field}", self.path)
         }
@@ -464,10 +502,17 @@ impl<'a> Section<'a> {
         let item = Item {
             desk: self.desk,
             path: self.name_of(name),
+            default: default.to_owned(),
             node: given.node,
         };
         if matches!(given.node.value, Value::Empty) {
-            let help = if default.is_empty() {
+            let inner = crate::schema::fields_at(&item.path);
+            let help = if !inner.is_empty() {
+                format!(
+                    "give it fields, or remove the line to get the defaults; the fields are {}",
+                    inner.join(", ")
+                )
+            } else if default.is_empty() {
                 "give it a value".to_owned()
             } else {
                 format!("give it a value, or remove the line to get the default, {default}")
@@ -536,7 +581,11 @@ impl<'a> Section<'a> {
             }));
         }
         let mut values = Vec::new();
-        for entry in item.iter().flat_map(Item::list) {
+        let entries = item.as_ref().map(Item::list).unwrap_or_default();
+        if let (Some(item), true) = (&item, entries.is_empty()) {
+            item.empty_list("write at least one between the brackets");
+        }
+        for entry in entries {
             let mut inner = match text_field {
                 Some(field) => entry.section_or(field),
                 None => entry.section(),
@@ -601,7 +650,12 @@ impl<'a> Section<'a> {
             &default.to_string(),
             about,
         )
-        .and_then(|item| item.parse(|text| within(value::count(text), &range)))
+        .and_then(|item| {
+            item.parse(|text| {
+                let (low, high) = (range.start().to_string(), range.end().to_string());
+                within(value::count(text), &range, &low, &high)
+            })
+        })
         .unwrap_or(default)
     }
 
@@ -613,8 +667,16 @@ impl<'a> Section<'a> {
         default: u64,
         about: &'static str,
     ) -> u64 {
-        self.field(name, Shape::Text("size"), &default.to_string(), about)
-            .and_then(|item| item.parse(|text| within(value::size(text), &range)))
+        self.field(name, Shape::Text("size"), &value::size_text(default), about)
+            .and_then(|item| {
+                item.parse(|text| {
+                    let (low, high) = (
+                        value::size_text(*range.start()),
+                        value::size_text(*range.end()),
+                    );
+                    within(value::size(text), &range, &low, &high)
+                })
+            })
             .unwrap_or(default)
     }
 
@@ -708,8 +770,12 @@ fn flag(text: &str) -> Result<bool, Complaint> {
     }
 }
 
-fn within(value: Result<u64, Complaint>, range: &RangeInclusive<u64>) -> Result<u64, Complaint> {
-    let (low, high) = (range.start().to_string(), range.end().to_string());
+fn within(
+    value: Result<u64, Complaint>,
+    range: &RangeInclusive<u64>,
+    low: &str,
+    high: &str,
+) -> Result<u64, Complaint> {
     let value = value.map_err(|complaint| Complaint {
         allowed: format!("{}, from {low} to {high}", complaint.allowed),
         ..complaint
@@ -717,7 +783,7 @@ fn within(value: Result<u64, Complaint>, range: &RangeInclusive<u64>) -> Result<
     if range.contains(&value) {
         return Ok(value);
     }
-    Err(out_of_range(value < *range.start(), &low, &high))
+    Err(out_of_range(value < *range.start(), low, high))
 }
 
 fn out_of_range(below: bool, low: &str, high: &str) -> Complaint {

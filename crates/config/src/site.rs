@@ -90,11 +90,12 @@ fn unique_names(top: &Section<'_>, sites: &[Site]) {
                     Some(name.span),
                     format!("the name {} is given twice", text_of(&name.value)),
                 )
-                .label(format!(
-                    "the first one is on line {}",
-                    top.desk.line(*first)
-                ))
-                .help("a name belongs to one site; remove one of the two"),
+                .label(if *first == name.span {
+                    "an alias or << repeats this list".into()
+                } else {
+                    format!("the first one is on line {}", top.desk.line(*first))
+                })
+                .help("a name belongs to one site; give the other site names of its own"),
             ),
             None => {
                 seen.insert(&name.value, name.span);
@@ -231,7 +232,7 @@ fn refuse_by_mode(section: &Section<'_>, modes: Modes) {
                 if field == "forwarded" {
                     "remove the field; a backend learns the client's address by proxy_protocol: v2"
                 } else {
-                    "remove the field; a connection that fails to connect goes to the next backend anyway"
+                    "remove the field, or choose mode: http"
                 },
             );
         }
@@ -254,12 +255,8 @@ fn names(section: &mut Section<'_>) -> Vec<Spanned<SiteName>> {
             })
         })
         .collect();
-    if entries.is_empty() && item.scalar().is_none() {
-        item.error(
-            "`sites.names` is an empty list".into(),
-            "a site needs a name",
-            "add a name, or remove the line and write default: true",
-        );
+    if entries.is_empty() {
+        item.empty_list("add a host name; or remove the line and write default: true");
     }
     names
 }
@@ -510,12 +507,8 @@ fn chosen<T: Copy + PartialEq>(
             None => {}
         }
     }
-    if entries.is_empty() && item.scalar().is_none() {
-        item.error(
-            format!("`{}` is an empty list", item.path),
-            "no client could connect",
-            "remove the line to get the default",
-        );
+    if entries.is_empty() {
+        item.empty_list("add a name; or remove the line to get the default");
     }
     if values.is_empty() { default() } else { values }
 }
@@ -615,7 +608,7 @@ fn health_check(section: &mut Section<'_>, modes: Modes) -> HealthCheck {
     if let (true, Some(at)) = (timeout > interval, section.place_of("timeout")) {
         section.desk.report(
             Finding::warning(Some(at), "a check may outlast the interval".into())
-                .label("checks of one backend never overlap, so the interval grows".into())
+                .label("a check that times out takes longer than the time between two".into())
                 .help("write a timeout shorter than the interval"),
         );
     }

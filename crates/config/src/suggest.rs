@@ -1,52 +1,51 @@
 //! Guesses at what was meant.
 
-/// Where a field lives, by the names that other servers and habit give it.
-const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
-    ("bind", "listeners: address"),
-    ("listen", "listeners: address"),
-    ("port", "the address, after a colon: \"0.0.0.0:443\""),
-    ("server_name", "sites: names"),
-    ("server_names", "sites: names"),
-    ("hosts", "sites: names"),
-    ("host", "sites: names"),
-    ("domains", "sites: names"),
-    ("ssl_certificate", "certificates: chain"),
-    ("cert", "certificates: chain"),
-    ("crt", "certificates: chain"),
-    ("fullchain", "certificates: chain"),
-    ("ssl_certificate_key", "certificates: key"),
-    ("private_key", "certificates: key"),
-    ("pem", "certificates: combined"),
-    ("ssl_protocols", "tls: min_version"),
-    ("protocols", "tls: min_version"),
-    ("max_version", "tls: min_version (TLS 1.3 is always on)"),
-    ("ssl_ciphers", "tls: suites"),
-    ("ciphers", "tls: suites"),
-    ("cipher_suites", "tls: suites"),
-    ("ssl_ecdh_curve", "tls: groups"),
-    ("curves", "tls: groups"),
-    ("upstream", "sites: backends"),
-    ("upstreams", "sites: backends"),
-    ("proxy_pass", "sites: backends"),
-    ("servers", "sites: backends, or sites"),
-    ("backend", "sites: backends"),
-    ("url", "backends: address"),
-    ("ssl_session_timeout", "resumption: lifetime"),
-    ("ssl_session_cache", "resumption: session_cache"),
-    ("ssl_session_tickets", "resumption: tickets"),
-    ("client_ca", "client_certificates: ca"),
-    ("mtls", "sites: client_certificates"),
-    ("metrics", "console"),
-    ("admin", "console"),
-    ("access_log", "log: access"),
-    ("logging", "log"),
-    ("threads", "workers: count"),
-    ("worker_processes", "workers: count"),
-    ("max_connections", "limits: connections"),
-    ("keepalive_timeout", "timeouts: idle"),
-    ("client_max_body_size", "limits: body_bytes"),
-    ("send_proxy", "backends: proxy_protocol"),
-    ("accept_proxy", "listeners: proxy_protocol"),
+/// Names that other servers and habit give to a field: the name, the section of ours, the field of ours.
+const ALSO_CALLED: &[(&str, &str, &str)] = &[
+    ("bind", "listeners", "address"),
+    ("listen", "listeners", "address"),
+    ("server_name", "sites", "names"),
+    ("server_names", "sites", "names"),
+    ("hosts", "sites", "names"),
+    ("host", "sites", "names"),
+    ("domains", "sites", "names"),
+    ("ssl_certificate", "certificates", "chain"),
+    ("cert", "certificates", "chain"),
+    ("crt", "certificates", "chain"),
+    ("fullchain", "certificates", "chain"),
+    ("ssl_certificate_key", "certificates", "key"),
+    ("private_key", "certificates", "key"),
+    ("pem", "certificates", "combined"),
+    ("ssl_protocols", "tls", "min_version"),
+    ("protocols", "tls", "min_version"),
+    ("ssl_ciphers", "tls", "suites"),
+    ("ciphers", "tls", "suites"),
+    ("cipher_suites", "tls", "suites"),
+    ("ssl_ecdh_curve", "tls", "groups"),
+    ("curves", "tls", "groups"),
+    ("upstream", "sites", "backends"),
+    ("upstreams", "sites", "backends"),
+    ("proxy_pass", "sites", "backends"),
+    ("servers", "sites", "backends"),
+    ("url", "backends", "address"),
+    ("healthcheck", "sites", "health"),
+    ("health_check", "sites", "health"),
+    ("ssl_session_timeout", "resumption", "lifetime"),
+    ("ssl_session_cache", "resumption", "session_cache"),
+    ("ssl_session_tickets", "resumption", "tickets"),
+    ("client_ca", "client_certificates", "ca"),
+    ("mtls", "sites", "client_certificates"),
+    ("metrics", "", "console"),
+    ("admin", "", "console"),
+    ("access_log", "log", "access"),
+    ("logging", "", "log"),
+    ("threads", "workers", "count"),
+    ("worker_processes", "workers", "count"),
+    ("max_connections", "limits", "connections"),
+    ("keepalive_timeout", "timeouts", "idle"),
+    ("client_max_body_size", "limits", "body_bytes"),
+    ("send_proxy", "backends", "proxy_protocol"),
+    ("accept_proxy", "listeners", "proxy_protocol"),
 ];
 
 /// Help for a field that does not exist where it stands.
@@ -58,11 +57,20 @@ pub fn field(name: &str, path: &str, here: &[&str]) -> String {
     if let Some(home) = homes {
         return home;
     }
-    if let Some((_, home)) = KNOWN_ELSEWHERE
+    let also = ALSO_CALLED
         .iter()
-        .find(|(known, _)| known.eq_ignore_ascii_case(name))
-    {
-        return format!("here this is called {home}");
+        .find(|(known, _, _)| known.eq_ignore_ascii_case(name));
+    if let Some((_, section, field)) = also {
+        return if here.contains(field) {
+            format!("this is called `{field}` here")
+        } else if section.is_empty() {
+            format!("this is called `{field}`, at the top of the file")
+        } else {
+            format!("this is called `{field}`, under {section}:")
+        };
+    }
+    if name.eq_ignore_ascii_case("port") && here.contains(&"address") {
+        return "write the port into the address, after a colon: \"0.0.0.0:443\"".into();
     }
     if here.is_empty() {
         return "remove the line".into();

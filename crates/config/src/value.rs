@@ -125,11 +125,21 @@ pub fn size(text: &str) -> Result<u64, Complaint> {
         .ok_or_else(wrong)
 }
 
+/// The shortest way to write a size: `"32k"`, `"1m"`, `"240"`.
+pub fn size_text(bytes: u64) -> String {
+    for (unit, length) in [("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)] {
+        if bytes >= length && bytes % length == 0 {
+            return format!("{}{unit}", bytes / length);
+        }
+    }
+    bytes.to_string()
+}
+
 /// A whole number; `_` may group digits.
 pub fn count(text: &str) -> Result<u64, Complaint> {
     let compact: String = text.chars().filter(|c| *c != '_').collect();
     compact.parse().map_err(|_| {
-        let allowed = "digits only";
+        let allowed = "a whole number";
         match compact.parse::<f64>() {
             Ok(number) if number < 0.0 => complain("is negative", allowed),
             Ok(_) => complain("is not a whole number", allowed),
