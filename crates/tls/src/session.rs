@@ -190,6 +190,8 @@ pub struct Session {
     urgent: bool,
     /// Plaintext that had to be taken out of the way of a write.
     early: Vec<u8>,
+    /// The end of the handshake came with data behind it, perhaps: the library holds it until asked.
+    unasked: bool,
     peer_closed: bool,
 }
 
@@ -200,13 +202,9 @@ impl Session {
             held,
             urgent: false,
             early: Vec::new(),
+            unasked: true,
             peer_closed,
         }
-    }
-
-    /// An established connection in the client role.
-    pub(crate) fn client(connection: UnbufferedClientConnection) -> Self {
-        Self::new(Connection::Client(Box::new(connection)), Vec::new(), false)
     }
 
     /// Which end we are.
@@ -230,9 +228,9 @@ impl Session {
         self.urgent = false;
     }
 
-    /// Whether plaintext waits inside.
+    /// Whether plaintext waits inside, or may wait because nobody has asked yet.
     pub(crate) fn has_early(&self) -> bool {
-        !self.early.is_empty()
+        self.unasked || !self.early.is_empty()
     }
 
     /// Decrypts the complete records at the front of `input`, in place, and hands each one's
@@ -246,6 +244,7 @@ impl Session {
         sink: &mut dyn FnMut(&[u8]),
     ) -> Result<Received, Failure> {
         let mut received = Received::default();
+        self.unasked = false;
         if !self.early.is_empty() {
             received.plain = self.early.len();
             sink(&self.early);
@@ -305,6 +304,7 @@ impl Session {
     ) -> Result<(usize, usize), Failure> {
         let side = self.side();
         let mut consumed = 0;
+        self.unasked = false;
         // Clear the way: afterwards the connection stands where it can seal.
         loop {
             let mut keep = |plain: &[u8]| self.early.extend_from_slice(plain);
