@@ -1,5 +1,10 @@
 //! HTTP/1.1 on both sides, as raw bytes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 mod support;
 
@@ -44,12 +49,22 @@ async fn a_request_and_its_response_pass_through_and_the_backend_connection_is_u
 async fn pipelined_requests_are_answered_in_their_order() {
     locally(async {
         let mut proxy = Setup::default().start();
-        let seen = answer_all(std::mem::replace(&mut proxy.backends, tokio::sync::mpsc::unbounded_channel().1));
+        let seen = answer_all(std::mem::replace(
+            &mut proxy.backends,
+            tokio::sync::mpsc::unbounded_channel().1,
+        ));
         let paths: Vec<String> = (0..40).map(|n| format!("/{n}")).collect();
-        let all: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
+        let all: String = paths
+            .iter()
+            .map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+            .collect();
         send(&mut proxy.client, &all).await;
         for _ in &paths {
-            assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 200 OK"));
+            assert!(
+                read_head(&mut proxy.client)
+                    .await
+                    .starts_with("HTTP/1.1 200 OK")
+            );
         }
         for (path, request) in paths.iter().zip(seen.borrow().iter()) {
             assert!(request.starts_with(&format!("GET {path} ")), "{request}");
@@ -68,13 +83,22 @@ async fn an_idle_connection_parks_and_is_served_again() {
         assert!(!proxy.watch.is_idle());
         proxy.watch.park();
         settle().await;
-        assert!(!proxy.serving.is_finished(), "a busy connection must not park");
+        assert!(
+            !proxy.serving.is_finished(),
+            "a busy connection must not park"
+        );
         send(&mut backend, "HTTP/1.1 204 No Content\r\n\r\n").await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 204"));
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 204")
+        );
         settle().await;
         assert!(proxy.watch.is_idle());
         proxy.watch.park();
-        let Ended::Idle(io) = proxy.serving.await.unwrap() else { panic!("did not park") };
+        let Ended::Idle(io) = proxy.serving.await.unwrap() else {
+            panic!("did not park")
+        };
 
         let relay = Rc::clone(&proxy.relay);
         let again = tollgate_http::serve(
@@ -92,7 +116,11 @@ async fn an_idle_connection_parks_and_is_served_again() {
         send(&mut proxy.client, GET).await;
         read_head(&mut backend).await;
         send(&mut backend, "HTTP/1.1 204 No Content\r\n\r\n").await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 204"));
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 204")
+        );
     })
     .await;
 }
@@ -112,7 +140,11 @@ async fn a_head_that_began_with_the_request_before_it_survives_the_attempt_to_pa
         assert!(!proxy.serving.is_finished());
         assert!(proxy.watch.head_underway());
         send(&mut proxy.client, "TP/1.1\r\nHost: a\r\n\r\n").await;
-        assert!(read_head(&mut backend).await.starts_with("GET /second HTTP/1.1"));
+        assert!(
+            read_head(&mut backend)
+                .await
+                .starts_with("GET /second HTTP/1.1")
+        );
     })
     .await;
 }
@@ -126,8 +158,14 @@ async fn a_head_that_takes_too_long_is_answered_with_408() {
         assert!(proxy.watch.head_underway());
         proxy.watch.expire();
         let answer = read_all(&mut proxy.client).await;
-        assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
-        assert!(matches!(proxy.serving.await.unwrap(), Ended::Closed(Closed::Expired)));
+        assert!(
+            answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"),
+            "{answer}"
+        );
+        assert!(matches!(
+            proxy.serving.await.unwrap(),
+            Ended::Closed(Closed::Expired)
+        ));
     })
     .await;
 }
@@ -146,10 +184,20 @@ async fn draining_closes_an_idle_connection_and_lets_a_running_request_end() {
         read_head(&mut backend).await;
         busy.stop.send(()).unwrap();
         settle().await;
-        send(&mut backend, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
+        send(
+            &mut backend,
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+        )
+        .await;
         let answer = read_all(&mut busy.client).await;
-        assert!(answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nhi"), "{answer}");
-        assert!(matches!(busy.serving.await.unwrap(), Ended::Closed(Closed::Complete)));
+        assert!(
+            answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nhi"),
+            "{answer}"
+        );
+        assert!(matches!(
+            busy.serving.await.unwrap(),
+            Ended::Closed(Closed::Complete)
+        ));
     })
     .await;
 }
@@ -171,7 +219,11 @@ async fn a_backend_that_closed_its_idle_connection_costs_the_client_nothing() {
         let mut second = proxy.backends.recv().await.unwrap();
         read_head(&mut second).await;
         send(&mut second, "HTTP/1.1 204 No Content\r\n\r\n").await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 204"));
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 204")
+        );
         // It closes while nobody asks: noticed before the next request.
         settle().await;
         drop(second);
@@ -194,10 +246,18 @@ async fn a_post_on_a_given_up_connection_is_not_repeated() {
         send(&mut backend, "HTTP/1.1 204 No Content\r\n\r\n").await;
         read_head(&mut proxy.client).await;
         settle().await;
-        send(&mut proxy.client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").await;
+        send(
+            &mut proxy.client,
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi",
+        )
+        .await;
         read_to(&mut backend, "hi").await;
         drop(backend);
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 502"));
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 502")
+        );
         assert_eq!(proxy.relay.connected.get(), 1);
     })
     .await;
@@ -211,13 +271,20 @@ async fn a_truncated_response_is_never_passed_on_as_complete() {
             send(&mut proxy.client, GET).await;
             let mut backend = proxy.backends.recv().await.unwrap();
             read_head(&mut backend).await;
-            send(&mut backend, &format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nhello")).await;
+            send(
+                &mut backend,
+                &format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nhello"),
+            )
+            .await;
             drop(backend);
             let answer = read_all(&mut proxy.client).await;
             assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
             assert!(!answer.contains("0\r\n\r\n"), "{answer}");
             let ended = proxy.serving.await.unwrap();
-            assert!(matches!(ended, Ended::Closed(Closed::Truncated(_))), "{ended:?}");
+            assert!(
+                matches!(ended, Ended::Closed(Closed::Truncated(_))),
+                "{ended:?}"
+            );
             assert_eq!(proxy.pool.idle(), 0);
         })
         .await;
@@ -227,7 +294,11 @@ async fn a_truncated_response_is_never_passed_on_as_complete() {
 #[tokio::test]
 async fn a_body_streams_with_back_pressure() {
     locally(async {
-        let mut proxy = Setup { room: 4096, ..Setup::default() }.start();
+        let mut proxy = Setup {
+            room: 4096,
+            ..Setup::default()
+        }
+        .start();
         let head = "POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         send(&mut proxy.client, head).await;
         let mut backend = proxy.backends.recv().await.unwrap();
@@ -245,7 +316,10 @@ async fn a_body_streams_with_back_pressure() {
                 () = settle() => break,
             }
         }
-        assert!(sent < 512, "{sent} KiB were taken from a client whose backend reads nothing");
+        assert!(
+            sent < 512,
+            "{sent} KiB were taken from a client whose backend reads nothing"
+        );
         assert_eq!(proxy.watch.bodies_awaiting_client(), 0);
     })
     .await;
@@ -254,22 +328,48 @@ async fn a_body_streams_with_back_pressure() {
 #[tokio::test]
 async fn a_slow_reader_is_seen_as_awaited_and_a_slow_backend_is_not() {
     locally(async {
-        let mut proxy = Setup { room: 4096, ..Setup::default() }.start();
+        let mut proxy = Setup {
+            room: 4096,
+            ..Setup::default()
+        }
+        .start();
         send(&mut proxy.client, GET).await;
         let mut backend = proxy.backends.recv().await.unwrap();
         read_head(&mut backend).await;
         settle().await;
-        assert_eq!((proxy.watch.requests_in_flight(), proxy.watch.awaiting_backend()), (1, 1));
-        send(&mut backend, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await;
+        assert_eq!(
+            (
+                proxy.watch.requests_in_flight(),
+                proxy.watch.awaiting_backend()
+            ),
+            (1, 1)
+        );
+        send(
+            &mut backend,
+            "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        )
+        .await;
         settle().await;
-        assert_eq!((proxy.watch.requests_in_flight(), proxy.watch.awaiting_backend()), (1, 1));
+        assert_eq!(
+            (
+                proxy.watch.requests_in_flight(),
+                proxy.watch.awaiting_backend()
+            ),
+            (1, 1)
+        );
         let flood = tokio::task::spawn_local(async move {
             // Ends with an error when the test is over.
             let _ = backend.write_all(&[b'x'; 1_000_000]).await;
         });
         settle().await;
         assert!(proxy.watch.write_blocked());
-        assert_eq!((proxy.watch.requests_in_flight(), proxy.watch.awaiting_backend()), (1, 0));
+        assert_eq!(
+            (
+                proxy.watch.requests_in_flight(),
+                proxy.watch.awaiting_backend()
+            ),
+            (1, 0)
+        );
         flood.abort();
     })
     .await;
@@ -279,16 +379,35 @@ async fn a_slow_reader_is_seen_as_awaited_and_a_slow_backend_is_not() {
 async fn the_client_is_told_to_continue_when_its_body_is_wanted() {
     locally(async {
         let mut proxy = Setup::default().start();
-        send(&mut proxy.client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n").await;
-        assert_eq!(read_head(&mut proxy.client).await, "HTTP/1.1 100 Continue\r\n\r\n");
+        send(
+            &mut proxy.client,
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+        )
+        .await;
+        assert_eq!(
+            read_head(&mut proxy.client).await,
+            "HTTP/1.1 100 Continue\r\n\r\n"
+        );
         send(&mut proxy.client, "hi").await;
         let mut backend = proxy.backends.recv().await.unwrap();
         let request = read_to(&mut backend, "hi").await;
         assert!(!request.contains("expect"), "{request}");
         // The backend's own 100 and 103 stop here, its final response does not.
-        send(&mut backend, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n").await;
-        send(&mut backend, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n").await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 201 Created"));
+        send(
+            &mut backend,
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n",
+        )
+        .await;
+        send(
+            &mut backend,
+            "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
+        )
+        .await;
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 201 Created")
+        );
     })
     .await;
 }
@@ -297,15 +416,33 @@ async fn the_client_is_told_to_continue_when_its_body_is_wanted() {
 async fn trailers_pass_when_the_client_takes_them_and_forbidden_ones_never_do() {
     locally(async {
         let mut proxy = Setup::default().start();
-        send(&mut proxy.client, "GET / HTTP/1.1\r\nHost: a\r\nTE: trailers, deflate\r\nConnection: TE\r\n\r\n").await;
+        send(
+            &mut proxy.client,
+            "GET / HTTP/1.1\r\nHost: a\r\nTE: trailers, deflate\r\nConnection: TE\r\n\r\n",
+        )
+        .await;
         let mut backend = proxy.backends.recv().await.unwrap();
         let request = read_head(&mut backend).await;
-        assert!(request.contains("te: trailers\r\n") && request.contains("connection: te\r\n"), "{request}");
-        send(&mut backend, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Digest, Host\r\n\r\n").await;
-        send(&mut backend, "2\r\nhi\r\n0\r\nDigest: abc\r\nHost: evil\r\n\r\n").await;
+        assert!(
+            request.contains("te: trailers\r\n") && request.contains("connection: te\r\n"),
+            "{request}"
+        );
+        send(
+            &mut backend,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Digest, Host\r\n\r\n",
+        )
+        .await;
+        send(
+            &mut backend,
+            "2\r\nhi\r\n0\r\nDigest: abc\r\nHost: evil\r\n\r\n",
+        )
+        .await;
         let head = read_head(&mut proxy.client).await;
         assert!(head.contains("trailer: Digest, Host"), "{head}");
-        assert_eq!(read_head(&mut proxy.client).await, "2\r\nhi\r\n0\r\ndigest: abc\r\n\r\n");
+        assert_eq!(
+            read_head(&mut proxy.client).await,
+            "2\r\nhi\r\n0\r\ndigest: abc\r\n\r\n"
+        );
     })
     .await;
 }
@@ -347,12 +484,21 @@ async fn a_websocket_becomes_a_tunnel_with_an_end_for_each_direction() {
 async fn a_refused_upgrade_is_an_ordinary_response() {
     locally(async {
         let mut proxy = Setup::default().start();
-        let head = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+        let head =
+            "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
         send(&mut proxy.client, head).await;
         let mut backend = proxy.backends.recv().await.unwrap();
         read_head(&mut backend).await;
-        send(&mut backend, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno").await;
-        assert!(read_to(&mut proxy.client, "no").await.starts_with("HTTP/1.1 403"));
+        send(
+            &mut backend,
+            "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno",
+        )
+        .await;
+        assert!(
+            read_to(&mut proxy.client, "no")
+                .await
+                .starts_with("HTTP/1.1 403")
+        );
         send(&mut proxy.client, GET).await;
         read_head(&mut backend).await;
     })
@@ -366,8 +512,16 @@ async fn a_switch_of_protocols_that_nobody_asked_for_is_a_bad_gateway() {
         send(&mut proxy.client, GET).await;
         let mut backend = proxy.backends.recv().await.unwrap();
         read_head(&mut backend).await;
-        send(&mut backend, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n").await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 502"));
+        send(
+            &mut backend,
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        )
+        .await;
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 502")
+        );
     })
     .await;
 }
@@ -391,7 +545,11 @@ async fn responses_with_conflicting_lengths_are_a_bad_gateway() {
             send(&mut proxy.client, GET).await;
             let mut backend = proxy.backends.recv().await.unwrap();
             read_head(&mut backend).await;
-            send(&mut backend, &format!("HTTP/1.1 200 OK\r\n{lengths}\r\n\r\n0\r\n\r\n")).await;
+            send(
+                &mut backend,
+                &format!("HTTP/1.1 200 OK\r\n{lengths}\r\n\r\n0\r\n\r\n"),
+            )
+            .await;
             let head = read_head(&mut proxy.client).await;
             assert!(head.starts_with("HTTP/1.1 502"), "{lengths}: {head}");
             settle().await;
@@ -407,15 +565,27 @@ async fn head_and_304_keep_their_length_without_a_body() {
         locally(async {
             let mut proxy = Setup::default().start();
             for _ in 0..2 {
-                send(&mut proxy.client, &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+                send(
+                    &mut proxy.client,
+                    &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"),
+                )
+                .await;
             }
             let mut backend = proxy.backends.recv().await.unwrap();
             for _ in 0..2 {
                 read_head(&mut backend).await;
-                send(&mut backend, &format!("HTTP/1.1 {status}\r\nContent-Length: 77\r\n\r\n")).await;
+                send(
+                    &mut backend,
+                    &format!("HTTP/1.1 {status}\r\nContent-Length: 77\r\n\r\n"),
+                )
+                .await;
                 let head = read_head(&mut proxy.client).await;
                 assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
-                assert_eq!(method == "HEAD", head.contains("content-length: 77"), "{head}");
+                assert_eq!(
+                    method == "HEAD",
+                    head.contains("content-length: 77"),
+                    "{head}"
+                );
             }
         })
         .await;
@@ -424,33 +594,74 @@ async fn head_and_304_keep_their_length_without_a_body() {
 
 #[tokio::test]
 async fn bodies_over_the_limit_are_refused_whether_announced_or_not() {
-    let limits = ServerLimits { body_bytes: 10, ..ServerLimits::default() };
+    let limits = ServerLimits {
+        body_bytes: 10,
+        ..ServerLimits::default()
+    };
     locally(async {
-        let mut proxy = Setup { limits, ..Setup::default() }.start();
-        send(&mut proxy.client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n").await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 413"));
+        let mut proxy = Setup {
+            limits,
+            ..Setup::default()
+        }
+        .start();
+        send(
+            &mut proxy.client,
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n",
+        )
+        .await;
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 413")
+        );
         assert_eq!(proxy.relay.connected.get(), 0);
 
-        let mut proxy = Setup { limits, ..Setup::default() }.start();
+        let mut proxy = Setup {
+            limits,
+            ..Setup::default()
+        }
+        .start();
         let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-        send(&mut proxy.client, &format!("{head}6\r\n123456\r\n6\r\n123456\r\n0\r\n\r\n")).await;
-        assert!(read_head(&mut proxy.client).await.starts_with("HTTP/1.1 413"));
+        send(
+            &mut proxy.client,
+            &format!("{head}6\r\n123456\r\n6\r\n123456\r\n0\r\n\r\n"),
+        )
+        .await;
+        assert!(
+            read_head(&mut proxy.client)
+                .await
+                .starts_with("HTTP/1.1 413")
+        );
     })
     .await;
 }
 
 #[tokio::test]
 async fn heads_over_the_limits_are_answered_with_their_status() {
-    let limits = ServerLimits { header_bytes: 8192, header_count: 20, ..ServerLimits::default() };
-    let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(9000));
+    let limits = ServerLimits {
+        header_bytes: 8192,
+        header_count: 20,
+        ..ServerLimits::default()
+    };
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
+        "x".repeat(9000)
+    );
     let endless = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(9000));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(20));
     for (head, status) in [(long, 431), (endless, 431), (many, 431)] {
         locally(async {
-            let mut proxy = Setup { limits, ..Setup::default() }.start();
+            let mut proxy = Setup {
+                limits,
+                ..Setup::default()
+            }
+            .start();
             send(&mut proxy.client, &head).await;
             let answer = read_head(&mut proxy.client).await;
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status}")),
+                "{answer}"
+            );
             assert_eq!(proxy.relay.connected.get(), 0);
         })
         .await;
@@ -466,7 +677,11 @@ async fn a_client_that_sends_its_request_and_half_closes_gets_its_answer() {
         let mut backend = proxy.backends.recv().await.unwrap();
         read_head(&mut backend).await;
         settle().await;
-        send(&mut backend, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
+        send(
+            &mut backend,
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+        )
+        .await;
         assert!(read_all(&mut proxy.client).await.ends_with("hi"));
     })
     .await;

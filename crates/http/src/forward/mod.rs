@@ -14,6 +14,7 @@ pub use client_facts::{ClientFacts, ForwardedHeaders, Identity};
 pub use request::{ForwardContext, Forwarded, request as forward_request};
 pub use response::{BadGateway, response as forward_response};
 
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use crate::body::Body;
@@ -39,9 +40,14 @@ impl Refusal {
         }
     }
 
-    /// The answer to the client.
+    /// The answer to the client. It ends an HTTP/1.1 connection: after a head that is not understood
+    /// nothing that follows can be trusted.
     pub fn response(&self) -> Response<Body> {
-        page::plain(self.status, self.sentence)
+        let mut response = page::plain(self.status, self.sentence);
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+        response
     }
 }
 

@@ -10,9 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tollgate_http::{
-    BadGateway, Body, BodyError, Checkout, ClientFacts, ClientLimits, ConnectionWatch, Ended, ForwardContext,
-    ForwardedHeaders, Identity, Pool, Protocol, Request, Response, SendError, ServerLimits, StatusCode,
-    forward_request, forward_response, handshake, plain, request, serve,
+    BadGateway, Body, BodyError, Checkout, ClientFacts, ClientLimits, ConnectionWatch, Ended,
+    ForwardContext, ForwardedHeaders, Identity, Pool, Protocol, Request, Response, SendError,
+    ServerLimits, StatusCode, forward_request, forward_response, handshake, plain, request, serve,
 };
 
 pub type Backends = mpsc::UnboundedReceiver<DuplexStream>;
@@ -104,7 +104,15 @@ impl Setup {
             },
         );
         let serving = spawn_local(serving);
-        Proxy { client, backends, watch, pool, serving, stop, relay }
+        Proxy {
+            client,
+            backends,
+            watch,
+            pool,
+            serving,
+            stop,
+            relay,
+        }
     }
 }
 
@@ -112,7 +120,11 @@ impl Relay {
     pub async fn forward(&self, request: Request<Body>) -> Response<Body> {
         let (mut head, body) = request.into_parts();
         let method = head.method.clone();
-        let context = ForwardContext { client: &self.facts, backend: self.backend, default_host: None };
+        let context = ForwardContext {
+            client: &self.facts,
+            backend: self.backend,
+            default_host: None,
+        };
         let forwarded = match forward_request(&mut head, &context) {
             Ok(forwarded) => forwarded,
             Err(refusal) => return refusal.response(),
@@ -126,8 +138,12 @@ impl Relay {
                     Err(refusal) => self.fail(&refusal),
                 }
             }
-            Err(SendError::RequestBody(BodyError::TooLarge(_))) => {
-                plain(StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large\n")
+            Err(SendError::RequestBody(BodyError::TooLarge(_))) => plain(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the request body is too large\n",
+            ),
+            Err(SendError::RequestBody(BodyError::Source(_))) => {
+                plain(StatusCode::BAD_REQUEST, "the request body cannot be read\n")
             }
             Err(error) => {
                 self.failures.borrow_mut().push(error.to_string());
@@ -138,7 +154,10 @@ impl Relay {
 
     fn fail(&self, refusal: &BadGateway) -> Response<Body> {
         self.failures.borrow_mut().push(refusal.to_string());
-        plain(StatusCode::BAD_GATEWAY, "the backend's answer cannot be passed on\n")
+        plain(
+            StatusCode::BAD_GATEWAY,
+            "the backend's answer cannot be passed on\n",
+        )
     }
 
     async fn send(
@@ -153,7 +172,9 @@ impl Relay {
                     let (near, far) = duplex(self.room);
                     self.connected.set(self.connected.get() + 1);
                     self.connect.send(far).unwrap();
-                    let (sender, driver) = handshake(near, self.backend, &ClientLimits::default()).await.unwrap();
+                    let (sender, driver) = handshake(near, self.backend, &ClientLimits::default())
+                        .await
+                        .unwrap();
                     spawn_local(driver);
                     self.pool.adopt(1, sender, self.max_idle)
                 }
@@ -172,7 +193,10 @@ impl Relay {
 /// Runs a test on a `LocalSet`, bounded in time.
 pub async fn locally<T>(test: impl Future<Output = T>) -> T {
     let bounded = tokio::time::timeout(std::time::Duration::from_secs(20), test);
-    LocalSet::new().run_until(bounded).await.expect("the test got stuck")
+    LocalSet::new()
+        .run_until(bounded)
+        .await
+        .expect("the test got stuck")
 }
 
 /// Reads until `end` has been seen, and returns all of it as text.
@@ -218,7 +242,10 @@ pub fn message_length(bytes: &[u8]) -> Option<usize> {
         let end = text[head + last..].find("\r\n\r\n")? + 4;
         return Some(head + last + end);
     }
-    let length = text[..head].lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    let length = text[..head]
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok())
+        .unwrap_or(0);
     (bytes.len() >= head + length).then_some(head + length)
 }
 
@@ -234,8 +261,14 @@ pub fn answer_all(mut backends: Backends) -> Rc<RefCell<Vec<String>>> {
                 loop {
                     while let Some(length) = message_length(&bytes) {
                         let message: Vec<u8> = bytes.drain(..length).collect();
-                        record.borrow_mut().push(String::from_utf8_lossy(&message).into_owned());
-                        if backend.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.is_err() {
+                        record
+                            .borrow_mut()
+                            .push(String::from_utf8_lossy(&message).into_owned());
+                        if backend
+                            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                            .await
+                            .is_err()
+                        {
                             return;
                         }
                     }
