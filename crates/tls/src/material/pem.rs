@@ -28,7 +28,7 @@ pub(super) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, MaterialError> 
         let Some(end) = position(rest, end_marker.as_bytes()) else {
             return Err(MaterialError::BrokenPem {
                 reason: "it has no END line",
-                label,
+                label: shown(&label),
             });
         };
         let (text, after) = rest.split_at(end + end_marker.len());
@@ -70,7 +70,7 @@ impl Section<'_> {
 
     fn broken(&self, reason: &'static str) -> MaterialError {
         MaterialError::BrokenPem {
-            label: self.label.clone(),
+            label: shown(&self.label),
             reason,
         }
     }
@@ -90,9 +90,14 @@ pub(super) fn held(sections: &[Section<'_>]) -> String {
     }
     let listed: Vec<String> = counts
         .iter()
-        .map(|(label, count)| format!("{count} {}", label.escape_debug()))
+        .map(|(label, count)| format!("{count} {}", shown(label)))
         .collect();
     listed.join(", ")
+}
+
+/// A label as a message may hold it: on one line, and no longer than any real one.
+fn shown(label: &str) -> String {
+    label.escape_debug().take(64).collect()
 }
 
 /// Binary instead of PEM: `DER` or `PKCS #12`. Both open with an ASN.1 SEQUENCE of long form.

@@ -102,7 +102,7 @@ fn every_kind_is_made_and_read_back() {
         assert_eq!(made.kind(), kind);
         assert_eq!(made.names(), ["localhost", "127.0.0.1", "::1"]);
         assert!(made.certified_key().keys_match().is_ok());
-        assert_eq!(codes(&made.findings(START)).contains(&"expired"), false);
+        assert!(!codes(&made.findings(START)).contains(&"expired"));
     }
     let refused = Certificate::self_signed(CertificateKind::Rsa(1024), &["localhost"]);
     assert!(matches!(refused, Err(MaterialError::NotMade { .. })));
