@@ -75,7 +75,7 @@ fn mistakes_are_shown_with_their_place_and_a_way_out() {
 }
 
 #[test]
-fn files_that_serve_would_read_are_read() {
+fn certificates_and_keys_that_serve_would_read_are_read() {
     finding(
         |_, text| text.replace("ecdsa.pem", "missing.pem"),
         &["missing.pem", "tls.yaml:7:"],
@@ -113,6 +113,10 @@ fn files_that_serve_would_read_are_read() {
         |_, text| text.replace("chain: ecdsa.pem", "chain: ."),
         &["tls.yaml:7:"],
     );
+}
+
+#[test]
+fn validity_order_and_names_of_certificates_are_looked_at() {
     finding(
         |place, text| {
             let leaf = place

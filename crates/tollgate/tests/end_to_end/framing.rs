@@ -28,121 +28,123 @@ fn answers(server: &Server, bytes: &[u8]) -> String {
 
 const HIDDEN: &str = "GET /smuggled HTTP/1.1\r\nhost: shop.test\r\n\r\n";
 
+/// What it is, and the request.
+const AMBIGUOUS: &[(&str, &str)] = &[
+    (
+        "length and chunked",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "chunked and length",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\ncontent-length: 6\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "two lengths",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+    ),
+    (
+        "a list of lengths",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 5, 6\r\n\r\nhello",
+    ),
+    (
+        "a signed length",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: +5\r\n\r\nhello",
+    ),
+    (
+        "a negative length",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: -1\r\n\r\n",
+    ),
+    (
+        "a hexadecimal length",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 0x5\r\n\r\nhello",
+    ),
+    (
+        "a huge length",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 99999999999999999999\r\n\r\nhello",
+    ),
+    (
+        "space before the colon",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length : 5\r\n\r\nhello",
+    ),
+    (
+        "space before the colon of a coding",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding : chunked\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "a folded line",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\nx-a: b\r\n content-length: 5\r\n\r\nhello",
+    ),
+    (
+        "an unknown coding",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "chunked not last",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "chunked twice",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "a vertical tab before chunked",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "chunked in HTTP/1.0",
+        "POST /x HTTP/1.0\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
+    (
+        "a bad chunk size",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+    ),
+    (
+        "a signed chunk size",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
+    ),
+    (
+        "a huge chunk size",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\nhello\r\n0\r\n\r\n",
+    ),
+    (
+        "a chunk longer than said",
+        "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n",
+    ),
+    ("no host", "GET /x HTTP/1.1\r\n\r\n"),
+    (
+        "two hosts",
+        "GET /x HTTP/1.1\r\nhost: shop.test\r\nhost: other.test\r\n\r\n",
+    ),
+    (
+        "a host that is no host",
+        "GET /x HTTP/1.1\r\nhost: shop.test/evil\r\n\r\n",
+    ),
+    (
+        "a NUL in a value",
+        "GET /x HTTP/1.1\r\nhost: shop.test\r\nx-a: b\0c\r\n\r\n",
+    ),
+    (
+        "a bare CR in a value",
+        "GET /x HTTP/1.1\r\nhost: shop.test\r\nx-a: b\rcontent-length: 5\r\n\r\nhello",
+    ),
+    (
+        "a space in the target",
+        "GET /x y HTTP/1.1\r\nhost: shop.test\r\n\r\n",
+    ),
+    (
+        "an unknown version",
+        "GET /x HTTP/3.7\r\nhost: shop.test\r\n\r\n",
+    ),
+    (
+        "an empty field name",
+        "GET /x HTTP/1.1\r\nhost: shop.test\r\n: b\r\n\r\n",
+    ),
+];
+
 #[test]
 fn ambiguous_requests_are_refused_and_never_reach_the_backend() {
     let (server, backend) = served("timeouts: { header: 1s, idle: 1s }\n");
-    let cases: &[(&str, &str)] = &[
-        (
-            "length and chunked",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "chunked and length",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\ncontent-length: 6\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "two lengths",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
-        ),
-        (
-            "a list of lengths",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 5, 6\r\n\r\nhello",
-        ),
-        (
-            "a signed length",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: +5\r\n\r\nhello",
-        ),
-        (
-            "a negative length",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: -1\r\n\r\n",
-        ),
-        (
-            "a hexadecimal length",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 0x5\r\n\r\nhello",
-        ),
-        (
-            "a huge length",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 99999999999999999999\r\n\r\nhello",
-        ),
-        (
-            "space before the colon",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ncontent-length : 5\r\n\r\nhello",
-        ),
-        (
-            "space before the colon of a coding",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding : chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "a folded line",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\nx-a: b\r\n content-length: 5\r\n\r\nhello",
-        ),
-        (
-            "an unknown coding",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "chunked not last",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "chunked twice",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "a vertical tab before chunked",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "chunked in HTTP/1.0",
-            "POST /x HTTP/1.0\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "a bad chunk size",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
-        ),
-        (
-            "a signed chunk size",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
-        ),
-        (
-            "a huge chunk size",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\nhello\r\n0\r\n\r\n",
-        ),
-        (
-            "a chunk longer than said",
-            "POST /x HTTP/1.1\r\nhost: shop.test\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n",
-        ),
-        ("no host", "GET /x HTTP/1.1\r\n\r\n"),
-        (
-            "two hosts",
-            "GET /x HTTP/1.1\r\nhost: shop.test\r\nhost: other.test\r\n\r\n",
-        ),
-        (
-            "a host that is no host",
-            "GET /x HTTP/1.1\r\nhost: shop.test/evil\r\n\r\n",
-        ),
-        (
-            "a NUL in a value",
-            "GET /x HTTP/1.1\r\nhost: shop.test\r\nx-a: b\0c\r\n\r\n",
-        ),
-        (
-            "a bare CR in a value",
-            "GET /x HTTP/1.1\r\nhost: shop.test\r\nx-a: b\rcontent-length: 5\r\n\r\nhello",
-        ),
-        (
-            "a space in the target",
-            "GET /x y HTTP/1.1\r\nhost: shop.test\r\n\r\n",
-        ),
-        (
-            "an unknown version",
-            "GET /x HTTP/3.7\r\nhost: shop.test\r\n\r\n",
-        ),
-        (
-            "an empty field name",
-            "GET /x HTTP/1.1\r\nhost: shop.test\r\n: b\r\n\r\n",
-        ),
-    ];
-    for (what, request) in cases {
+    for (what, request) in AMBIGUOUS {
         let text = answers(&server, format!("{request}{HIDDEN}").as_bytes());
         let refused = text.is_empty()
             || [

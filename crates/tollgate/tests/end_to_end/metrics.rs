@@ -64,15 +64,14 @@ fn the_snapshot_says_the_same_as_json() {
 #[test]
 fn clients_cannot_make_series() {
     let (server, _backend) = served();
-    let before =
-        {
-            server.get("/").unwrap();
-            let _ = server.s_client(&["-servername", "first.unknown.test"], "");
-            assert!(server.wait_metrics(|metrics| {
-                metrics.sum("tollgate_handshake_failures_total", &[]) >= 1.0
-            }));
-            server.metrics().0.len()
-        };
+    let before = {
+        server.get("/").unwrap();
+        let _ = server.s_client(&["-servername", "first.unknown.test"], "");
+        assert!(server.wait_metrics(|metrics| {
+            metrics.sum("tollgate_handshake_failures_total", &[]) >= 1.0
+        }));
+        server.metrics().0.len()
+    };
     for number in 0..10 {
         let _ = server.s_client(&["-servername", &format!("n{number}.unknown.test")], "");
         let mut connection = server.connect();
