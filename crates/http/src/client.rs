@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
-use hyper::header::UPGRADE;
+use hyper::header::{HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -194,7 +194,7 @@ impl Sender {
     /// Sends one request and waits for the head of its response.
     pub(crate) async fn send(
         &mut self,
-        request: Request<Body>,
+        mut request: Request<Body>,
     ) -> Result<Response<Incoming>, SendError> {
         let reused = self.used.replace(true);
         let read_before = self.link.bytes_read.get();
@@ -202,7 +202,10 @@ impl Sender {
             .wants_upgrade
             .set(request.headers().contains_key(UPGRADE));
         let sent = match &mut self.requests {
-            Requests::Http1(requests) => requests.try_send_request(request).await,
+            Requests::Http1(requests) => {
+                frame_body(&mut request);
+                requests.try_send_request(request).await
+            }
             Requests::Http2(requests) => requests.try_send_request(request).await,
         };
         let silent = self.link.bytes_read.get() == read_before;
@@ -218,6 +221,15 @@ impl Sender {
 
     pub(crate) fn wants_upgrade(&self) -> bool {
         self.link.wants_upgrade.get()
+    }
+}
+
+/// Says that the body comes in chunks when its length is unknown. hyper would do so by itself, but
+/// for GET and HEAD, whose bodies it would drop.
+fn frame_body(request: &mut Request<Body>) {
+    if !request.body().is_empty() && request.body().exact_length().is_none() {
+        let chunked = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(TRANSFER_ENCODING, chunked);
     }
 }
 

@@ -72,7 +72,11 @@ async fn an_http2_request_reaches_an_http1_backend_and_its_trailers_come_back() 
         let mut backend = proxy.backends.recv().await.unwrap();
         let head = read_head(&mut backend).await;
         assert!(head.starts_with("GET /x?y HTTP/1.1\r\n"), "{head}");
-        assert_eq!(head.matches("\nhost: shop.example\r\n").count(), 1, "{head}");
+        assert_eq!(
+            head.matches("\nhost: shop.example\r\n").count(),
+            1,
+            "{head}"
+        );
         send(
             &mut backend,
             "HTTP/1.1 200 OK\r\nConnection: keep-alive, A\r\nA: b\r\nKeep-Alive: 5\r\n",
