@@ -18,6 +18,21 @@ pub fn explain(text: &str, at: usize, info: &str) -> Finding {
         .unwrap_or_else(|| by_message(text, at, line, info))
 }
 
+/// The first bracket that stands inside `limit` others.
+///
+/// The parser looks ahead through all brackets that could still be a key, in time that grows with the
+/// square of their number: so they are counted before it sees them.
+pub fn too_many_brackets(text: &str, limit: usize) -> Option<Span> {
+    let mut scan = Scan::default();
+    text.char_indices().find_map(|(at, c)| {
+        scan.step(at, c);
+        (scan.brackets.len() > limit).then_some(Span {
+            start: at,
+            end: at + c.len_utf8(),
+        })
+    })
+}
+
 fn finding(span: Span, title: &str, label: &str, help: &str) -> Finding {
     Finding::error(Some(span), title.into())
         .label(label.into())

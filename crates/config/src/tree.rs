@@ -71,6 +71,9 @@ pub fn parse(text: &str) -> Result<Option<Rc<Node>>, Finding> {
                 .help("hand over the configuration file itself, not a bundle or a log"),
         );
     }
+    if let Some(span) = syntax::too_many_brackets(text, MAX_DEPTH) {
+        return Err(too_deep(span));
+    }
     let mut builder = Builder {
         offsets: Offsets::new(text),
         text,

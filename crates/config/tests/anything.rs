@@ -169,6 +169,14 @@ fn large_and_nested_files_end_soon() {
         "a: &a\n".repeat(1 << 16),
         "x".repeat((1 << 20) + 1),
         "\u{fc}".repeat(1 << 19),
+        format!("a: [{}]", "b, ".repeat(1 << 18)),
+        format!("[{}]", "[], ".repeat(1 << 17)),
+        format!("[{}]", "{a: b}, ".repeat(1 << 16)),
+        "? ".repeat(1 << 18),
+        "*a ".repeat(1 << 18),
+        "!a ".repeat(1 << 18),
+        "a: ".repeat(1 << 18),
+        "a:\n ".repeat(1 << 18),
     ];
     for text in &texts {
         check(text);
