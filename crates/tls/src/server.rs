@@ -381,39 +381,27 @@ fn shake(
     peer_closed: &mut bool,
 ) -> (usize, Result<bool, Error>) {
     let mut consumed = 0;
-    let mut failed = None;
     loop {
         let start = output.len();
         let (discard, turn) = connection.turn(&mut input[consumed..], output, Task::Shake);
         consumed += discard;
         let established = !connection.common().is_handshaking();
-        let end = match turn {
+        match turn {
             Ok(Turn::Encoded) => {
                 // Only a TLS 1.3 ticket is written after the end; it leaves with the first response.
-                if established && failed.is_none() && is_tls13(connection) {
+                if established && is_tls13(connection) {
                     held.extend(output.drain(start..));
                 }
-                None
             }
-            Ok(Turn::Flight) if failed.is_none() => None,
-            Ok(Turn::PeerClosed) => {
-                *peer_closed = true;
-                None
+            Ok(Turn::Flight) => {}
+            Ok(Turn::PeerClosed) => *peer_closed = true,
+            Ok(Turn::Open | Turn::PlainWaits) => return (consumed, Ok(true)),
+            Ok(Turn::Blocked) => return (consumed, Ok(false)),
+            Ok(_) => return (consumed, Err(Error::HandshakeNotComplete)),
+            Err(error) => {
+                connection.take_alert(output);
+                return (consumed, Err(error));
             }
-            Ok(Turn::Open | Turn::PlainWaits) => Some(Ok(true)),
-            Ok(Turn::Blocked) => Some(Ok(false)),
-            Ok(_) => Some(Err(Error::HandshakeNotComplete)),
-            // The alert that tells the peer is still to be taken out.
-            Err(error) if failed.is_none() => {
-                failed = Some(error);
-                None
-            }
-            Err(error) => Some(Err(error)),
-        };
-        match (end, failed.take()) {
-            (Some(_), Some(error)) => return (consumed, Err(error)),
-            (Some(end), None) => return (consumed, end),
-            (None, still) => failed = still,
         }
     }
 }

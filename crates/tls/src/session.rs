@@ -51,6 +51,17 @@ impl Connection {
         }
     }
 
+    /// After an error: takes out what is still to be sent, the alert last. Looks at no more input, which
+    /// would only fail again.
+    pub(crate) fn take_alert(&mut self, output: &mut Vec<u8>) {
+        while self.common().wants_write() {
+            match self.turn(&mut [], output, Task::Receive(&mut |_| {})) {
+                (_, Ok(Turn::Encoded | Turn::Plain(_))) => {}
+                _ => return,
+            }
+        }
+    }
+
     /// Goes on until something must be done, and does it if it is about output.
     pub(crate) fn turn(
         &mut self,
@@ -250,7 +261,6 @@ impl Session {
             sink(&self.early);
             self.early = Vec::new();
         }
-        let mut failed = None;
         loop {
             let (discard, turn) = self.connection.turn(
                 &mut input[received.consumed..],
@@ -261,16 +271,15 @@ impl Session {
             match turn {
                 Ok(Turn::Plain(handed)) => received.plain += handed,
                 Ok(Turn::Encoded) => self.urgent = true,
-                Ok(Turn::Flight) if failed.is_none() => {}
+                Ok(Turn::Flight) => {}
                 Ok(Turn::PeerClosed) => self.peer_closed = true,
                 Ok(_) => break,
-                // The alert that tells the peer is still to be taken out.
-                Err(error) if failed.is_none() => failed = Some(error),
-                Err(_) => break,
+                Err(error) => {
+                    self.connection.take_alert(&mut self.held);
+                    self.urgent = true;
+                    return Err(Failure::of(self.side(), &error));
+                }
             }
-        }
-        if let Some(error) = failed {
-            return Err(Failure::of(self.side(), &error));
         }
         received.closed = self.peer_closed.then_some(Closed::CloseNotify);
         Ok(received)

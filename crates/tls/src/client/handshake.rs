@@ -64,30 +64,26 @@ impl ClientHandshake {
         output: &mut Vec<u8>,
     ) -> (usize, Result<Progress, Error>) {
         let mut consumed = 0;
-        let mut failed = None;
         loop {
-            let (discard, turn) = self
-                .connection
-                .turn(&mut input[consumed..], output, Task::Shake);
+            let (discard, turn) =
+                self.connection
+                    .turn(&mut input[consumed..], output, Task::Shake);
             consumed += discard;
             let end = match turn {
-                Ok(Turn::Encoded) => continue,
-                Ok(Turn::Flight) if failed.is_none() => continue,
-                Ok(Turn::PeerClosed) if failed.is_none() => {
+                Ok(Turn::Encoded | Turn::Flight) => continue,
+                Ok(Turn::PeerClosed) => {
                     self.peer_closed = true;
                     continue;
                 }
                 Ok(Turn::Open | Turn::PlainWaits) => Ok(Progress::Done),
                 Ok(Turn::Blocked) if !self.peer_closed => Ok(Progress::NeedsInput),
                 Ok(_) => Ok(Progress::Failed(Failure::closed(Side::Client))),
-                // The alert that tells the server is still to be taken out.
-                Err(error) if failed.is_none() => {
-                    failed = Some(error);
-                    continue;
+                Err(error) => {
+                    self.connection.take_alert(output);
+                    Err(error)
                 }
-                Err(error) => Err(error),
             };
-            return (consumed, failed.map_or(end, Err));
+            return (consumed, end);
         }
     }
 
