@@ -185,10 +185,9 @@ impl Body {
     }
 
     fn release(&mut self, whole: bool) {
-        if let Tie::Lease(lease) = std::mem::replace(&mut self.tie, Tie::None) {
-            if whole {
-                lease.give_back();
-            }
+        match std::mem::replace(&mut self.tie, Tie::None) {
+            Tie::Lease(lease) if whole => lease.give_back(),
+            Tie::Lease(_) | Tie::Upload(_) | Tie::None => {}
         }
     }
 

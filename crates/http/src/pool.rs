@@ -232,14 +232,14 @@ impl Lease {
         Ok(response.map(|incoming| Body::from_backend(incoming, Box::new(self))))
     }
 
-    pub(crate) fn give_back(mut self: Box<Self>) {
+    pub(crate) fn give_back(mut self) {
         if self.open.is_some() {
             return;
         }
-        if let (Some(pool), Some(sender)) = (self.pool.upgrade(), self.sender.take()) {
-            if !sender.is_closed() {
-                pool.put(self.key, sender, self.max_idle);
-            }
+        if let (Some(pool), Some(sender)) = (self.pool.upgrade(), self.sender.take())
+            && !sender.is_closed()
+        {
+            pool.put(self.key, sender, self.max_idle);
         }
     }
 }

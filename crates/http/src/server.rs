@@ -172,15 +172,16 @@ where
         if let Some(begun) = begun {
             begun.set(true);
         }
-        if let Some(tunnel) = response.body_mut().take_tunnel() {
-            if upgradable && response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                flight.awaits_backend(true);
-                *self.tunnel.borrow_mut() = Some((tunnel, flight));
-                return response.map(|_| Served {
-                    body: Body::empty(),
-                    flight: None,
-                });
-            }
+        if let Some(tunnel) = response.body_mut().take_tunnel()
+            && upgradable
+            && response.status() == StatusCode::SWITCHING_PROTOCOLS
+        {
+            flight.awaits_backend(true);
+            *self.tunnel.borrow_mut() = Some((tunnel, flight));
+            return response.map(|_| Served {
+                body: Body::empty(),
+                flight: None,
+            });
         }
         if response.status().is_informational() {
             response = page::plain(
