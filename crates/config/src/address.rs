@@ -304,10 +304,10 @@ pub fn site_name(text: &str) -> Result<SiteName, Complaint> {
             "clients never send an address as server_name; write `default: true` on the site instead",
         ));
     }
-    if let Some((host, port)) = text.rsplit_once(':') {
-        if port.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(complain("has a port", ALLOWED).help(format!("write \"{host}\"")));
-        }
+    if let Some((host, port)) = text.rsplit_once(':')
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Err(complain("has a port", ALLOWED).help(format!("write \"{host}\"")));
     }
     if let Some(slash) = text.find('/') {
         return Err(complain("has a path", ALLOWED).help(format!("write \"{}\"", &text[..slash])));

@@ -5,6 +5,7 @@
 //! (keys, certificates, bundles) is marked `Spanned` and checked by the rooms that own it.
 
 mod address;
+mod agreement;
 mod backend;
 mod finding;
 pub mod model;

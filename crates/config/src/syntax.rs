@@ -98,18 +98,18 @@ fn bare_ipv6(text: &str, line: Span) -> Option<Finding> {
         let rest = &content[at..];
         let length = rest.find([',', ' ', '}', '#']).unwrap_or(rest.len());
         let word = &rest[..length];
-        if let Some((inside, _)) = word.split_once("]:") {
-            if inside.contains(':') {
-                return Some(finding(
-                    Span {
-                        start: line.start + at,
-                        end: line.start + at + length,
-                    },
-                    "an IPv6 address needs quotation marks",
-                    "YAML reads the bracket as the start of a list",
-                    &format!("write \"{word}\""),
-                ));
-            }
+        if let Some((inside, _)) = word.split_once("]:")
+            && inside.contains(':')
+        {
+            return Some(finding(
+                Span {
+                    start: line.start + at,
+                    end: line.start + at + length,
+                },
+                "an IPv6 address needs quotation marks",
+                "YAML reads the bracket as the start of a list",
+                &format!("write \"{word}\""),
+            ));
         }
     }
     None

@@ -89,7 +89,7 @@ pub fn duration_text(duration: Duration) -> String {
         ("m", 60_000),
         ("s", 1_000),
     ] {
-        if millis >= length && millis % length == 0 && !(unit == "d" && millis == length) {
+        if millis >= length && millis.is_multiple_of(length) && !(unit == "d" && millis == length) {
             return format!("{}{unit}", millis / length);
         }
     }
@@ -128,7 +128,7 @@ pub fn size(text: &str) -> Result<u64, Complaint> {
 /// The shortest way to write a size: `"32k"`, `"1m"`, `"240"`.
 pub fn size_text(bytes: u64) -> String {
     for (unit, length) in [("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)] {
-        if bytes >= length && bytes % length == 0 {
+        if bytes >= length && bytes.is_multiple_of(length) {
             return format!("{}{unit}", bytes / length);
         }
     }
