@@ -281,7 +281,7 @@ fn host_and_port(scheme: Scheme, text: &str, allowed: &str) -> Result<BackendAdd
         }
         Ok(name) => Ok(BackendAddress::Host(name.to_string(), port)),
         Err(_) => Err(complain(
-            format!("is not a host name, {}", crate::section::shown(host)),
+            format!("is not a host name, {}", crate::item::shown(host)),
             allowed,
         )
         .help("letters, digits, hyphens and dots; IPv6 in brackets")),

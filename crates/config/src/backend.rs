@@ -2,8 +2,9 @@
 
 use crate::address::{self, Scheme};
 use crate::finding::Finding;
+use crate::item::Item;
 use crate::model::{Backend, BackendAddress, BackendProtocol, BackendTls, ProxyVersion, Spanned};
-use crate::section::{Item, Section, Shape};
+use crate::section::{Section, Shape};
 use crate::site::{self, Modes};
 
 /// `backends:`, at least one.

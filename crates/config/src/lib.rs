@@ -7,7 +7,9 @@
 mod address;
 mod agreement;
 mod backend;
+mod desk;
 mod finding;
+mod item;
 pub mod model;
 mod process;
 mod schema;
@@ -27,7 +29,8 @@ pub use process::default_control;
 pub use schema::{reference, schema};
 pub use tree::{MAX_DEPTH, MAX_NODES, MAX_TEXT_BYTES};
 
-use section::{Desk, Section};
+use desk::Desk;
+use section::Section;
 
 /// A configuration that can be used, and what is odd about it.
 #[derive(Clone, Debug)]
@@ -50,7 +53,7 @@ pub fn read(name: &str, text: &str, base: &Path) -> Result<Read, Vec<Finding>> {
     let tree = tree::parse(text).map_err(|finding| vec![finding])?;
     let Some(root) = tree else {
         return Err(vec![
-            Finding::error(None, format!("{} is empty", section::shown(name)))
+            Finding::error(None, format!("{} is empty", item::shown(name)))
                 .label("listeners and sites are needed".into())
                 .help("`tollgate serve --demo` runs without a file; docs/configuration.md has one to start from"),
         ]);

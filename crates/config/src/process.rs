@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::address;
 use crate::finding::Finding;
+use crate::item::{Item, shown};
 use crate::model::{
     AcceptMode, AccessLog, Limits, ListenAddress, Listener, LogFormat, LogTarget, Mode, Resumption,
     SocketFile, Span, Spanned, Timeouts, TrustedPeers, Workers,
 };
-use crate::section::{Item, Section, Shape, shown};
+use crate::section::{Section, Shape};
 use crate::value::{self, complain};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::section::{Desk, Field, Section, Shape};
+use crate::desk::Desk;
+use crate::section::{Field, Section, Shape};
 
 /// JSON Schema (2020-12) of the file, for editors.
 ///

@@ -4,33 +4,19 @@
 //! for is remembered: it tells an unknown field from a known one, and it is what the JSON Schema is
 //! made of. So the reader and its description cannot differ.
 
-use std::cell::RefCell;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::finding::{Finding, Severity};
+use crate::desk::Desk;
+use crate::finding::Finding;
+use crate::item::{Item, shown};
 use crate::model::{Span, Spanned};
 use crate::tree::{Entry, Node, Value};
 use crate::value::{self, Complaint};
 
-/// Most findings kept; a file with more is not the file that was meant.
-const MAX_FINDINGS: usize = 500;
-
 /// Most fields of one mapping; bounds the search for repeated ones.
 const MAX_FIELDS: usize = 200;
-
-/// What the whole reading shares: text, folder, findings.
-pub struct Desk<'t> {
-    /// The text that is read.
-    text: &'t str,
-    /// Folder that relative paths start from.
-    base: &'t Path,
-    findings: RefCell<Vec<Finding>>,
-    /// Every list is visited once with an empty entry, to learn its fields.
-    describing: bool,
-}
 
 /// What a field is, as far as a description goes.
 #[derive(Clone, Debug)]
@@ -66,251 +52,8 @@ pub struct Field {
     pub about: &'static str,
 }
 
-impl<'t> Desk<'t> {
-    /// A desk for one text.
-    pub fn new(text: &'t str, base: &'t Path, describing: bool) -> Self {
-        Self {
-            text,
-            base,
-            findings: RefCell::default(),
-            describing,
-        }
-    }
-
-    /// Keeps a finding, unless there are too many already.
-    pub fn report(&self, finding: Finding) {
-        if !self.is_full() {
-            self.findings.borrow_mut().push(finding);
-        }
-    }
-
-    /// Whether further findings are dropped, so that none need be worked out.
-    pub fn is_full(&self) -> bool {
-        self.describing || self.findings.borrow().len() >= MAX_FINDINGS
-    }
-
-    /// All findings in order of the file, those without a place first; the same thing said twice
-    /// (through an alias) once.
-    pub fn into_findings(self) -> Vec<Finding> {
-        let mut findings = self.findings.into_inner();
-        findings.sort_by_key(|finding| finding.span.map(|span| (span.start, span.end)));
-        findings.dedup();
-        findings
-    }
-
-    /// Whether an error was reported.
-    pub fn has_errors(&self) -> bool {
-        self.findings
-            .borrow()
-            .iter()
-            .any(|finding| finding.severity == Severity::Error)
-    }
-
-    /// Line number of a place, from 1.
-    pub fn line(&self, span: Span) -> usize {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        1 + before.bytes().filter(|byte| *byte == b'\n').count()
-    }
-
-    /// The first line of a node: what is marked when a whole section is meant.
-    fn headline(&self, span: Span) -> Span {
-        let text = self.text.get(span.start..span.end).unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        Span {
-            start: span.start,
-            end: span.start + line.trim_end().len(),
-        }
-    }
-}
-
-/// A value of the file together with the field that it belongs to.
-#[derive(Clone)]
-pub struct Item<'a> {
-    /// Where findings go.
-    pub desk: &'a Desk<'a>,
-    /// Dotted name of the field, for messages.
-    pub path: String,
-    /// What holds when the line is left out, in words; empty when it cannot be.
-    default: String,
-    node: &'a Node,
-}
-
-/// A text as it stands in the file, for a message: shortened, control characters escaped, without the
-/// password of a URL and without the inside of a key.
-pub fn shown(text: &str) -> String {
-    if text.contains("-----BEGIN") {
-        return "-----BEGIN ...".to_owned();
-    }
-    let text = match (text.find("://"), text.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme < at => {
-            format!("{}***{}", &text[..scheme + 3], &text[at..])
-        }
-        _ => text.to_owned(),
-    };
-    let short: String = text.chars().take(60).collect();
-    let dots = if short.len() < text.len() { "..." } else { "" };
-    let escaped = short.escape_debug().to_string();
-    format!(
-        "{}{dots}",
-        escaped.replace("\\\"", "\"").replace("\\'", "'")
-    )
-}
-
+/// Values that are sections.
 impl<'a> Item<'a> {
-    /// The place to mark: the scalar, or the first line of anything longer.
-    pub fn span(&self) -> Span {
-        self.desk.headline(self.node.span)
-    }
-
-    /// Reports an error at this value.
-    pub fn error(&self, title: String, label: impl Into<String>, help: impl Into<String>) {
-        self.desk.report(
-            Finding::error(Some(self.span()), title)
-                .label(label.into())
-                .help(help),
-        );
-    }
-
-    /// Reports a warning at this value.
-    pub fn warning(&self, title: String, label: impl Into<String>, help: impl Into<String>) {
-        self.desk.report(
-            Finding::warning(Some(self.span()), title)
-                .label(label.into())
-                .help(help),
-        );
-    }
-
-    /// Reports what a value reader said about the text of this value.
-    pub fn complain(&self, complaint: Complaint) {
-        let value = match &self.node.value {
-            Value::Text(text) => format!(": {}", shown(text)),
-            Value::Empty | Value::List(_) | Value::Map(_) => String::new(),
-        };
-        let default = (!self.default.is_empty())
-            .then(|| format!("remove the line to get the default, {}", self.default));
-        self.desk.report(Finding {
-            severity: Severity::Error,
-            span: Some(self.span()),
-            title: format!("`{}{value}` {}", self.path, complaint.what),
-            label: format!("allowed: {}", complaint.allowed),
-            help: complaint.help.or(default),
-        });
-    }
-
-    /// The scalar, if it is one; no finding otherwise.
-    pub fn scalar(&self) -> Option<&'a str> {
-        match &self.node.value {
-            Value::Text(text) => Some(text),
-            Value::Empty | Value::List(_) | Value::Map(_) => None,
-        }
-    }
-
-    /// The scalar; reports anything else, and an empty one.
-    pub fn text(&self) -> Option<&'a str> {
-        match self.scalar() {
-            Some("") => {
-                self.error(
-                    format!("`{}` is an empty text", self.path),
-                    "nothing stands between the quotation marks",
-                    "give it a value, or remove the line",
-                );
-                None
-            }
-            Some(text) => Some(text),
-            None => {
-                self.wrong_type("one value");
-                None
-            }
-        }
-    }
-
-    /// The scalar through a reader; reports what the reader says.
-    pub fn parse<T>(&self, read: impl FnOnce(&str) -> Result<T, Complaint>) -> Option<T> {
-        match read(self.text()?) {
-            Ok(value) => Some(value),
-            Err(complaint) => {
-                self.complain(complaint);
-                None
-            }
-        }
-    }
-
-    /// The entries of a list; reports anything else.
-    pub fn list(&self) -> Vec<Item<'a>> {
-        match &self.node.value {
-            Value::List(items) => items.iter().map(|node| self.entry(node)).collect(),
-            Value::Text(text) => {
-                self.error(
-                    format!("`{}` takes a list", self.path),
-                    "this is one value",
-                    format!("write {}: [\"{}\"]", self.leaf(), shown(text)),
-                );
-                Vec::new()
-            }
-            Value::Empty | Value::Map(_) => {
-                self.wrong_type("a list");
-                Vec::new()
-            }
-        }
-    }
-
-    /// Reports a list without entries, if it is one.
-    pub fn empty_list(&self, help: &str) {
-        if matches!(&self.node.value, Value::List(items) if items.is_empty()) {
-            self.error(
-                format!("`{}` is an empty list", self.path),
-                "at least one entry is needed",
-                help,
-            );
-        }
-    }
-
-    fn entry(&self, node: &'a Rc<Node>) -> Item<'a> {
-        Item {
-            desk: self.desk,
-            path: self.path.clone(),
-            default: String::new(),
-            node,
-        }
-    }
-
-    fn leaf(&self) -> &str {
-        self.path.rsplit('.').next().unwrap_or(&self.path)
-    }
-
-    fn wrong_type(&self, wanted: &str) {
-        let (is, help) = match &self.node.value {
-            Value::Empty => (
-                "empty",
-                format!("write {wanted} after the dash, or remove it"),
-            ),
-            Value::Text(_) => ("one value", self.type_help(wanted)),
-            Value::List(_) => ("a list", self.type_help(wanted)),
-            Value::Map(_) => ("a mapping", self.type_help(wanted)),
-        };
-        self.error(
-            format!("`{}` takes {wanted}", self.path),
-            format!("this is {is}"),
-            help,
-        );
-    }
-
-    fn type_help(&self, wanted: &str) -> String {
-        let name = self.leaf();
-        match wanted {
-            "a list" => {
-                format!("write {name}: [ ... ], or one entry a line, each starting with `- `")
-            }
-            "one value" => format!(
-                "write {name}: value; a value that starts with [ or {{ needs quotation marks"
-            ),
-            _ => format!(
-                "write the fields on the lines below, two blanks deeper; they are {}",
-                crate::schema::fields_at(&self.path).join(", ")
-            ),
-        }
-    }
-
     /// The value as a section; reports anything else and hands out an absent one.
     pub fn section(&self) -> Section<'a> {
         let mut section = Section::absent(self.desk, self.path.clone());
@@ -725,33 +468,6 @@ impl<'a> Section<'a> {
     pub fn path(&mut self, name: &'static str, about: &'static str) -> Option<Spanned<PathBuf>> {
         self.field(name, Shape::Text("path"), "", about)
             .and_then(|item| item.path())
-    }
-}
-
-impl Item<'_> {
-    /// A path, made absolute from the folder of the file.
-    pub fn path(&self) -> Option<Spanned<PathBuf>> {
-        let value = self.parse(|text| {
-            if text.starts_with("~/") {
-                return Err(value::complain(
-                    "starts with ~, which only a shell expands",
-                    "an absolute path, or one relative to this file",
-                )
-                .help("write the path out, such as /home/name/..."));
-            }
-            if text.contains('\0') {
-                return Err(value::complain("holds a NUL byte", "a path"));
-            }
-            if text.contains("-----BEGIN") {
-                return Err(value::complain("is PEM text", "the path of a file")
-                    .help("save it to a file and name the file here"));
-            }
-            Ok(self.desk.base.join(text))
-        })?;
-        Some(Spanned {
-            value,
-            span: self.span(),
-        })
     }
 }
 
