@@ -547,7 +547,7 @@ pub fn control(top: &mut Section<'_>) -> Option<Spanned<PathBuf>> {
     let Some(item) = top.field(
         "control",
         shape,
-        "/run/tollgate/control.sock for root",
+        "/run/tollgate/control.sock for root, else $XDG_RUNTIME_DIR/tollgate/control.sock, else /tmp/tollgate-UID/control.sock",
         about,
     ) else {
         return default();
