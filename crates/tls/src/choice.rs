@@ -16,6 +16,8 @@ use crate::trace;
 #[derive(Debug)]
 pub(crate) struct Choice {
     candidates: Vec<Candidate>,
+    /// Every suite of the site.
+    suites: Vec<rustls::CipherSuite>,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,10 @@ impl Choice {
             })
             .collect();
         candidates.sort_by_key(|candidate| rank(candidate.kind));
-        Self { candidates }
+        Self {
+            candidates,
+            suites: suites.iter().map(SupportedCipherSuite::suite).collect(),
+        }
     }
 }
 
@@ -73,7 +78,7 @@ impl ResolvesServerCert for Choice {
         let chosen = suited.or(self.candidates.first())?;
         trace::note(|trace| {
             trace.certificate = Some(chosen.kind);
-            trace.unsuited = suited.is_none();
+            trace.unsuited = suited.is_none() && shares(&self.suites, hello.cipher_suites());
         });
         Some(Arc::clone(&chosen.key))
     }
@@ -90,11 +95,8 @@ impl Candidate {
         if !schemes.any(|scheme| self.key.key.choose_scheme(&[*scheme]).is_some()) {
             return false;
         }
-        tls13 || (self.shares_suite(hello.cipher_suites()) && self.curve_in(hello.named_groups()))
-    }
-
-    fn shares_suite(&self, offered: &[rustls::CipherSuite]) -> bool {
-        self.suites.iter().any(|suite| offered.contains(suite))
+        tls13
+            || (shares(&self.suites, hello.cipher_suites()) && self.curve_in(hello.named_groups()))
     }
 
     fn curve_in(&self, groups: Option<&[NamedGroup]>) -> bool {
@@ -105,6 +107,10 @@ impl Candidate {
         };
         groups.is_none_or(|groups| groups.contains(&curve))
     }
+}
+
+fn shares(own: &[rustls::CipherSuite], offered: &[rustls::CipherSuite]) -> bool {
+    own.iter().any(|suite| offered.contains(suite))
 }
 
 /// TLS 1.3 signs handshakes with RSA in its PSS form only (RFC 8446, section 4.2.3).

@@ -282,7 +282,7 @@ impl Handshake {
                     | PeerIncompatible::NoSignatureSchemesInCommon
             )
         );
-        if nothing_suits && self.trace.unsuited && self.trace.tls13 {
+        if nothing_suits && self.trace.unsuited {
             return Failure::new(
                 FailureReason::NoSuitableCertificate,
                 Culprit::Client,

@@ -204,6 +204,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
                 drop(input);
                 self.partial = Vec::new();
                 self.closed = Some(Closed::Eof);
+                self.sending = Sending::Closed;
                 let _ = self.poll_flush_held(cx);
                 return Poll::Ready(Err(failure.into()));
             }

@@ -22,7 +22,7 @@ pub(crate) struct Trace {
     pub(crate) miss: Option<ResumptionMiss>,
     /// Kind of certificate that was chosen.
     pub(crate) certificate: Option<CertificateKind>,
-    /// No certificate of the site suits the client.
+    /// No certificate of the site suits the client, although they share a suite.
     pub(crate) unsuited: bool,
     /// Scheme of our signature.
     pub(crate) scheme: Option<SignatureScheme>,

@@ -1,1 +1,13 @@
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+//! The room tested through its door, with the library's own client at the other end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod clients;
+mod negotiation;
+mod resumption;
+mod streams;
+mod support;
