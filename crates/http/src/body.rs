@@ -165,6 +165,19 @@ impl Body {
         }
     }
 
+    /// Tells the observer that a tunnel carried this much and is over.
+    pub(crate) fn tunnelled(&mut self, bytes: u64) {
+        if let Some(observer) = &self.observer {
+            observer.passed(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        self.end(End::Complete);
+    }
+
+    /// Tells the observer that a tunnel broke off.
+    pub(crate) fn broke_off(&mut self) {
+        self.end(End::SourceFailed);
+    }
+
     /// Reads all of it into memory.
     ///
     /// # Errors

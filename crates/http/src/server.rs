@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::body::{Body, BodyError};
 use crate::local::LocalExecutor;
 use crate::page;
-use crate::upgrade::{Tunnel, Tunnelled, bridge};
+use crate::upgrade::{Duplex, Tunnel, Tunnelled, bridge};
 use crate::watch::{Ask, Begun, ConnectionWatch, Flight, Upload};
 use crate::watched::Watched;
 
@@ -147,7 +147,7 @@ struct Desk<H> {
     handler: H,
     watch: Rc<ConnectionWatch>,
     limits: ServerLimits,
-    tunnel: RefCell<Option<(Tunnel, Flight)>>,
+    tunnel: RefCell<Option<Switched>>,
 }
 
 impl<H, F> Desk<H>
@@ -177,10 +177,16 @@ where
             && response.status() == StatusCode::SWITCHING_PROTOCOLS
         {
             flight.awaits_backend(true);
-            *self.tunnel.borrow_mut() = Some((tunnel, flight));
-            return response.map(|_| Served {
-                body: Body::empty(),
-                flight: None,
+            return response.map(|account| {
+                *self.tunnel.borrow_mut() = Some(Switched {
+                    tunnel,
+                    flight,
+                    account,
+                });
+                Served {
+                    body: Body::empty(),
+                    flight: None,
+                }
             });
         }
         if response.status().is_informational() {
@@ -215,6 +221,14 @@ where
         }
         None
     }
+}
+
+/// A response that makes the connection a tunnel.
+struct Switched {
+    tunnel: Tunnel,
+    flight: Flight,
+    /// The response's body, empty; its observer hears of the tunnel's bytes and end.
+    account: Body,
 }
 
 /// A response body on its way to the client.
@@ -329,16 +343,11 @@ async fn finish<IO: AsyncRead + AsyncWrite + Unpin>(
     mut io: Watched<IO>,
     said: &[u8],
     result: Result<(), hyper::Error>,
-    tunnel: Option<(Tunnel, Flight)>,
+    switched: Option<Switched>,
     cut_off: bool,
 ) -> Closed {
-    match (result, tunnel) {
-        (Ok(()), Some((mut tunnel, flight))) => {
-            flight.set_tunnel(true);
-            let tunnelled = bridge(&mut io, said, &mut *tunnel.io, &tunnel.said).await;
-            flight.set_tunnel(false);
-            Closed::Tunnelled(tunnelled)
-        }
+    match (result, switched) {
+        (Ok(()), Some(switched)) => Closed::Tunnelled(switched.join(&mut io, said).await),
         (Ok(()), None) => {
             close(&mut io, cut_off || !said.is_empty()).await;
             Closed::Complete
@@ -350,6 +359,19 @@ async fn finish<IO: AsyncRead + AsyncWrite + Unpin>(
         // Without an orderly end of the stream, so that a cut response cannot pass for a whole one.
         (Err(error), _) if error.is_user() => Closed::Truncated(error),
         (Err(error), _) => Closed::Broken(error),
+    }
+}
+
+impl Switched {
+    async fn join<IO: Duplex>(mut self, io: &mut IO, said: &[u8]) -> std::io::Result<Tunnelled> {
+        self.flight.set_tunnel(true);
+        let tunnelled = bridge(io, said, &mut *self.tunnel.io, &self.tunnel.said).await;
+        self.flight.set_tunnel(false);
+        match &tunnelled {
+            Ok(bytes) => self.account.tunnelled(bytes.to_client),
+            Err(_) => self.account.broke_off(),
+        }
+        tunnelled
     }
 }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use support::{Setup, answer_all, locally, read_all, read_head, read_to, send, settle};
 use tokio::io::AsyncWriteExt;
-use tollgate_http::{Closed, Ended, ServerLimits};
+use tollgate_http::{BodyObserver, Closed, End, Ended, ServerLimits};
 
 const GET: &str = "GET /a?b=c HTTP/1.1\r\nHost: shop.example\r\n\r\n";
 
@@ -476,6 +476,94 @@ async fn a_websocket_becomes_a_tunnel_with_an_end_for_each_direction() {
         let Ended::Closed(Closed::Tunnelled(Ok(bytes))) = proxy.serving.await.unwrap() else { panic!() };
         assert_eq!((bytes.to_backend, bytes.to_client), (11, 22));
         assert_eq!(proxy.watch.requests_in_flight(), 0);
+    })
+    .await;
+}
+
+#[derive(Debug, Default)]
+struct Ear(std::cell::Cell<usize>, std::cell::Cell<Option<End>>);
+
+impl BodyObserver for Ear {
+    fn passed(&self, bytes: usize) {
+        self.0.set(self.0.get() + bytes);
+    }
+
+    fn ended(&self, end: End) {
+        assert_eq!(self.1.replace(Some(end)), None, "an end is told once");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_hears_how_a_response_ended() {
+    for (said, ends) in [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            End::Complete,
+        ),
+        ("HTTP/1.1 204 No Content\r\n\r\n", End::Complete),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            End::SourceFailed,
+        ),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhello",
+            End::Complete,
+        ),
+    ] {
+        locally(async {
+            let mut proxy = Setup::default().start();
+            let ear = Rc::new(Ear::default());
+            *proxy.relay.observer.borrow_mut() = Some(Rc::clone(&ear) as Rc<dyn BodyObserver>);
+            send(
+                &mut proxy.client,
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+            )
+            .await;
+            let mut backend = proxy.backends.recv().await.unwrap();
+            read_head(&mut backend).await;
+            send(&mut backend, said).await;
+            if said.ends_with("hello") {
+                read_to(&mut proxy.client, "hello").await;
+            }
+            drop(backend);
+            proxy.client.shutdown().await.unwrap();
+            read_all(&mut proxy.client).await;
+            settle().await;
+            assert_eq!(ear.1.get(), Some(ends), "{said}");
+            assert_eq!(
+                ear.0.get(),
+                if said.contains("hello") { 5 } else { 0 },
+                "{said}"
+            );
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_of_a_response_abandons_it() {
+    locally(async {
+        let mut proxy = Setup::default().start();
+        let ear = Rc::new(Ear::default());
+        *proxy.relay.observer.borrow_mut() = Some(Rc::clone(&ear) as Rc<dyn BodyObserver>);
+        send(&mut proxy.client, GET).await;
+        let mut backend = proxy.backends.recv().await.unwrap();
+        read_head(&mut backend).await;
+        send(
+            &mut backend,
+            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+        )
+        .await;
+        read_to(&mut proxy.client, "hello").await;
+        drop(proxy.client);
+        send(&mut backend, "wor").await;
+        settle().await;
+        assert_eq!(ear.1.get(), Some(End::Abandoned));
+        assert!(matches!(
+            proxy.serving.await.unwrap(),
+            Ended::Closed(Closed::Broken(_))
+        ));
+        assert_eq!(read_all(&mut backend).await, "");
     })
     .await;
 }

@@ -10,9 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tollgate_http::{
-    BadGateway, Body, BodyError, Checkout, ClientFacts, ClientLimits, ConnectionWatch, Ended,
-    ForwardContext, ForwardedHeaders, Identity, Pool, Protocol, Request, Response, SendError,
-    ServerLimits, StatusCode, forward_request, forward_response, handshake, plain, request, serve,
+    BadGateway, Body, BodyError, BodyObserver, Checkout, ClientFacts, ClientLimits,
+    ConnectionWatch, Ended, ForwardContext, ForwardedHeaders, Identity, Pool, Protocol, Request,
+    Response, SendError, ServerLimits, StatusCode, forward_request, forward_response, handshake,
+    plain, request, serve,
 };
 
 pub type Backends = mpsc::UnboundedReceiver<DuplexStream>;
@@ -62,6 +63,8 @@ pub struct Relay {
     max_idle: usize,
     pub connected: Cell<usize>,
     pub failures: RefCell<Vec<String>>,
+    /// Hears of the next response.
+    pub observer: RefCell<Option<Rc<dyn BodyObserver>>>,
 }
 
 impl Setup {
@@ -83,6 +86,7 @@ impl Setup {
             max_idle: self.max_idle,
             connected: Cell::new(0),
             failures: RefCell::default(),
+            observer: RefCell::default(),
         });
         let watch = ConnectionWatch::new();
         let (client, near) = duplex(self.room);
@@ -132,7 +136,10 @@ impl Relay {
         let spare = (forwarded.repeatable && body.is_empty()).then(|| head.clone());
         match self.send(Request::from_parts(head, body), spare).await {
             Ok(response) => {
-                let (mut head, body) = response.into_parts();
+                let (mut head, mut body) = response.into_parts();
+                if let Some(observer) = self.observer.take() {
+                    body.observe(observer);
+                }
                 match forward_response(&mut head, &method) {
                     Ok(()) => Response::from_parts(head, body),
                     Err(refusal) => self.fail(&refusal),
