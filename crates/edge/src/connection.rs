@@ -1,0 +1,390 @@
+//! One client connection from accept to close: what is known of it, and the account given at its end.
+//!
+//! The trip itself is in `trip`; this is what the trip writes into as it learns things, so that the
+//! account is right however the trip ends, even when the sweep ends it from outside.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate_config::Mode;
+use tollgate_journal::{End, Entry as Line, Event, Peer};
+use tollgate_meter::Direction;
+use tollgate_terms::{Culprit, HandshakeFacts};
+
+use crate::roster::{Entry, Overdue};
+use crate::worker::{Admission, Worker, WorkerLive, WorkerSite};
+
+/// What is known of one connection so far.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) worker: Rc<Worker>,
+    /// The configuration that was in force when it was accepted; it keeps that one to its end.
+    pub(crate) live: Rc<WorkerLive>,
+    pub(crate) entry: Rc<Entry>,
+    pub(crate) listener: usize,
+    peer: Cell<Option<SocketAddr>>,
+    local: Cell<Option<SocketAddr>>,
+    /// Counted against `limits: connections_per_client`; the socket's peer, whatever a PROXY header says.
+    admission: Admission,
+    accepted: Instant,
+    handshake_micros: Cell<u32>,
+    site: Cell<Option<usize>>,
+    mode: Cell<Option<Mode>>,
+    facts: OnceCell<Arc<HandshakeFacts>>,
+    passed_through: Cell<bool>,
+    server_name: RefCell<Option<Arc<str>>>,
+    from_client: Cell<u64>,
+    to_client: Cell<u64>,
+    backend: RefCell<Option<Arc<str>>>,
+    ending: RefCell<Ending>,
+}
+
+/// How a connection ended, as far as the trip could say.
+#[derive(Clone, Debug, Default)]
+pub enum Ending {
+    /// Nothing was said: the sweep or the process ended it.
+    #[default]
+    Unsaid,
+    /// Both sides were done.
+    Complete,
+    /// Ended before TLS or routing was over.
+    Refused {
+        /// Label value.
+        reason: &'static str,
+        /// Who can act.
+        culprit: Culprit,
+        /// One sentence.
+        message: String,
+    },
+    /// Ended after that.
+    Broken {
+        /// In the words of the access log.
+        end: End,
+        /// One sentence.
+        message: String,
+    },
+}
+
+impl Connection {
+    pub(crate) fn new(
+        worker: &Rc<Worker>,
+        entry: Rc<Entry>,
+        listener: usize,
+        (peer, local): (Option<SocketAddr>, Option<SocketAddr>),
+        admission: Admission,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            worker: Rc::clone(worker),
+            live: worker.live(),
+            entry,
+            listener,
+            peer: Cell::new(peer),
+            local: Cell::new(local),
+            admission,
+            accepted: Instant::now(),
+            handshake_micros: Cell::new(0),
+            site: Cell::new(None),
+            mode: Cell::new(None),
+            facts: OnceCell::new(),
+            passed_through: Cell::new(false),
+            server_name: RefCell::new(None),
+            from_client: Cell::new(0),
+            to_client: Cell::new(0),
+            backend: RefCell::new(None),
+            ending: RefCell::new(Ending::Unsaid),
+        })
+    }
+
+    /// The client's address: the socket's, or what a trusted PROXY header said.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer.get()
+    }
+
+    /// The address that the client connected to.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.local.get()
+    }
+
+    /// Takes the addresses of a trusted PROXY header.
+    pub fn set_addresses(&self, source: Option<SocketAddr>, destination: Option<SocketAddr>) {
+        self.peer.set(source);
+        self.local.set(destination);
+    }
+
+    /// What the handshake was; `None` before it is over, and for passthrough.
+    pub fn facts(&self) -> Option<&HandshakeFacts> {
+        self.facts.get().map(|facts| &**facts)
+    }
+
+    /// The site and what this worker keeps for it; `None` before routing.
+    pub fn site(&self) -> Option<&Rc<WorkerSite>> {
+        self.site.get().map(|site| &self.live.sites[site])
+    }
+
+    /// Where the meter counts for the site; `None` before routing.
+    pub(crate) fn site_place(&self) -> Option<usize> {
+        self.site.get().map(|site| self.live.places.sites[site])
+    }
+
+    /// Which site, in the order of the file; `None` before routing.
+    pub(crate) fn site_number(&self) -> Option<usize> {
+        self.site.get()
+    }
+
+    pub(crate) fn is_of_site(&self, number: usize) -> bool {
+        self.site.get() == Some(number)
+    }
+
+    /// Counts a request that went to a further backend.
+    pub(crate) fn retried(&self) {
+        if let Some(site) = self.site_place() {
+            self.worker.meter.borrow_mut().retry(site);
+        }
+    }
+
+    /// Whether the sweep or the end of the process ended this connection.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.entry.overdue().is_some()
+    }
+
+    fn listener_place(&self) -> usize {
+        self.live.places.listeners[self.listener]
+    }
+
+    /// Notes that bytes are relayed without a handshake of ours.
+    pub(crate) fn passed_through(&self) {
+        self.passed_through.set(true);
+        let mut meter = self.worker.meter.borrow_mut();
+        meter.closed(self.listener_place(), "handshake");
+        meter.opened(self.listener_place(), "passthrough");
+    }
+
+    /// The worker's buffer for bytes on their way through.
+    pub fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
+        self.worker.scratch.borrow_mut()
+    }
+
+    pub(crate) fn route(&self, site: usize, mode: Mode, server_name: Option<&str>) {
+        self.site.set(Some(site));
+        self.mode.set(Some(mode));
+        *self.server_name.borrow_mut() = server_name.map(Into::into);
+    }
+
+    pub(crate) fn is_http(&self) -> bool {
+        self.mode.get() == Some(Mode::Http)
+    }
+
+    /// `server_name` as the client sent it.
+    pub(crate) fn server_name(&self) -> Option<Arc<str>> {
+        self.server_name.borrow().clone()
+    }
+
+    pub(crate) fn name_seen(&self, server_name: Option<&str>) {
+        *self.server_name.borrow_mut() = server_name.map(Into::into);
+    }
+
+    /// Notes a completed handshake.
+    pub fn handshaken(&self, facts: HandshakeFacts) {
+        let micros = self.accepted.elapsed().as_micros() as u64;
+        self.handshake_micros
+            .set(micros.min(u64::from(u32::MAX)) as u32);
+        if let (Some(site), Some(mode)) = (self.site_place(), self.mode.get()) {
+            let mut meter = self.worker.meter.borrow_mut();
+            meter.handshake(site, self.listener_place(), &facts, micros);
+            meter.closed(self.listener_place(), "handshake");
+            meter.opened(self.listener_place(), mode_name(mode));
+        }
+        // A second handshake on one connection does not exist; if it did, the first one is kept.
+        let _ = self.facts.set(Arc::new(facts));
+    }
+
+    /// Counts bytes that the client sent.
+    pub fn client_sent(&self, bytes: usize) {
+        self.from_client.set(self.from_client.get() + bytes as u64);
+        self.entry.moved(bytes);
+    }
+
+    /// Counts bytes that went to the client.
+    pub fn client_took(&self, bytes: usize) {
+        self.to_client.set(self.to_client.get() + bytes as u64);
+        self.entry.moved(bytes);
+        self.entry.set_blocked_on_client(false);
+    }
+
+    /// Notes whether the client's socket takes bytes.
+    pub fn set_blocked(&self, blocked: bool) {
+        self.entry.set_blocked_on_client(blocked);
+    }
+
+    /// Counts a backend that did not do what it should.
+    pub(crate) fn backend_failed(&self, backend: usize, reason: &'static str) {
+        if let Some(site) = self.site.get() {
+            let places = &self.live.places;
+            let backend = places.backends[site][backend];
+            self.worker
+                .meter
+                .borrow_mut()
+                .backend_failure(places.sites[site], backend, reason);
+        }
+    }
+
+    pub(crate) fn set_backend(&self, label: &Arc<str>) {
+        *self.backend.borrow_mut() = Some(Arc::clone(label));
+    }
+
+    /// Says how it ended; the first word stands.
+    pub fn end(&self, ending: Ending) {
+        let mut said = self.ending.borrow_mut();
+        if matches!(*said, Ending::Unsaid) {
+            *said = ending;
+        }
+    }
+
+    /// An access log line with everything that is known of the connection.
+    pub(crate) fn line(&self, event: Event) -> Line {
+        let live = &self.live.live;
+        let facts = self.facts.get();
+        Line {
+            listener: live
+                .listeners
+                .get(self.listener)
+                .map(|listener| Arc::clone(&listener.label)),
+            site: self
+                .site
+                .get()
+                .map(|site| Arc::clone(&live.sites[site].label)),
+            worker: Some(self.worker.index),
+            client: Some(self.peer.get().map_or(Peer::Unix, Peer::Ip)),
+            server_name: if facts.is_some() {
+                None
+            } else {
+                self.server_name()
+            },
+            handshake: facts.cloned(),
+            early_data: facts.map(|_| false),
+            handshake_us: facts.map(|_| u64::from(self.handshake_micros.get())),
+            ..Line::new(event, self.worker.wall_clock_millis())
+        }
+    }
+
+    fn duration(&self) -> Duration {
+        self.accepted.elapsed()
+    }
+
+    /// The line for a connection whose end is the only thing to tell: relays and refusals.
+    fn write_line(&self) {
+        let served = self.facts.get().is_some() || self.passed_through.get();
+        let (end, error) = self.end_and_error();
+        let event = if served {
+            Event::Connection
+        } else {
+            Event::HandshakeFailed
+        };
+        if !self
+            .worker
+            .wants_line(self.live.live.log_sample, !served || end != End::Complete)
+        {
+            return;
+        }
+        let mut line = self.line(event);
+        line.protocol = match self.mode.get() {
+            Some(Mode::Tcp) => Some("tcp"),
+            Some(Mode::Passthrough) => Some("passthrough"),
+            Some(Mode::Http) | None => None,
+        };
+        line.request_bytes = Some(self.from_client.get());
+        line.response_bytes = Some(self.to_client.get());
+        line.backend = self.backend.borrow().clone();
+        line.total_us = Some(self.duration().as_micros() as u64);
+        line.end = Some(end);
+        line.error = error;
+        self.worker.write_line(line);
+    }
+
+    /// How the connection ended, in the words of the access log.
+    pub(crate) fn end_and_error(&self) -> (End, Option<Cow<'static, str>>) {
+        if let Some(overdue) = self.entry.overdue() {
+            return match overdue {
+                Overdue::Handshake | Overdue::Header | Overdue::Idle => {
+                    (End::Timeout, Some(overdue.name().into()))
+                }
+                Overdue::Stalled => (End::ClientStalled, None),
+                Overdue::Drained => (End::Drained, None),
+            };
+        }
+        match &*self.ending.borrow() {
+            Ending::Unsaid => (End::Drained, None),
+            Ending::Complete => (End::Complete, None),
+            Ending::Refused {
+                reason, message, ..
+            } => (End::Error, Some(format!("{reason}: {message}").into())),
+            Ending::Broken { end, message } => (*end, Some(message.clone().into())),
+        }
+    }
+}
+
+/// `http`, `tcp` or `passthrough`.
+pub fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Http => "http",
+        Mode::Tcp => "tcp",
+        Mode::Passthrough => "passthrough",
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let served = self.facts.get().is_some() || self.passed_through.get();
+        let silent = matches!(
+            &*self.ending.borrow(),
+            Ending::Refused {
+                reason: "silent",
+                ..
+            }
+        );
+        let place = self.listener_place();
+        {
+            let mut meter = self.worker.meter.borrow_mut();
+            match (&*self.ending.borrow(), self.entry.overdue()) {
+                (_, Some(overdue)) if !served => {
+                    meter.handshake_failed(place, overdue.name(), Culprit::Client)
+                }
+                (
+                    Ending::Refused {
+                        reason, culprit, ..
+                    },
+                    _,
+                ) if !silent => {
+                    meter.handshake_failed(place, reason, *culprit);
+                }
+                _ => {}
+            }
+            if let (Some(site), Some(mode), true) = (self.site_place(), self.mode.get(), served) {
+                meter.bytes(
+                    site,
+                    mode_name(mode),
+                    Direction::ClientIn,
+                    self.from_client.get(),
+                );
+                meter.bytes(
+                    site,
+                    mode_name(mode),
+                    Direction::ClientOut,
+                    self.to_client.get(),
+                );
+                meter.closed(place, mode_name(mode));
+            } else {
+                meter.closed(place, "handshake");
+            }
+        }
+        let by_request = self.mode.get() == Some(Mode::Http) && served;
+        if !by_request && !silent {
+            self.write_line();
+        }
+        self.worker.left(&self.entry, self.admission);
+    }
+}

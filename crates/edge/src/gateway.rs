@@ -1,0 +1,379 @@
+//! HTTP mode: a request's way from the client to a backend and its response's way back.
+//!
+//! This is the parent of the `http` room's leaves: it decides which site, which backend, whether a
+//! request may go to a second one, and what a client is told when none answers.
+
+use std::rc::Rc;
+
+use tollgate_config::{BackendProtocol, Limits};
+use tollgate_http::request::Parts;
+use tollgate_http::{
+    Body, Checkout, ClientLimits, Closed, ConnectionWatch, Ended, Method, Pool, Protocol, Request,
+    Response, SendError, ServerLimits, StatusCode,
+};
+use tollgate_journal::End;
+use tollgate_terms::ServerName;
+use tollgate_tls::TlsStream;
+
+use crate::account::{Account, Download, Upload};
+use crate::client_stream::ClientStream;
+use crate::connection::{Connection, Ending};
+use crate::dial::{Announcement, DialError, dial};
+use crate::lease::Lease;
+use crate::live::{Found, LiveBackend, is_ip_literal};
+use crate::visitor::Visitor;
+use crate::wire::Wire;
+
+/// Serves requests of one connection until it is over; between requests it holds only its TLS state.
+pub async fn converse(connection: &Rc<Connection>, stream: TlsStream<Wire>) -> Ending {
+    let protocol = match connection.facts().and_then(|facts| facts.alpn.as_deref()) {
+        Some("h2") => Protocol::Http2,
+        _ => Protocol::Http1,
+    };
+    let limits = server_limits(&connection.live.live.limits);
+    let watch = ConnectionWatch::new();
+    connection.entry.attach(Rc::clone(&watch));
+    let visitor = Rc::new(Visitor::new(connection));
+    let mut stream = ClientStream::new(stream, Rc::clone(connection));
+    loop {
+        let stop = {
+            let worker = Rc::clone(&connection.worker);
+            async move { worker.draining().await }
+        };
+        let (visitor, handled) = (Rc::clone(&visitor), Rc::clone(connection));
+        let handler = move |request| exchange(Rc::clone(&handled), Rc::clone(&visitor), request);
+        match tollgate_http::serve(stream, protocol, &limits, &watch, stop, handler).await {
+            Ended::Closed(closed) => return ending(closed),
+            Ended::Idle(idle) => stream = idle,
+        }
+        connection.entry.set_parked(true);
+        let readable = stream.readable().await;
+        connection.entry.set_parked(false);
+        if readable.is_err() {
+            return Ending::Complete;
+        }
+    }
+}
+
+fn server_limits(limits: &Limits) -> ServerLimits {
+    ServerLimits {
+        header_bytes: limits.header_bytes,
+        header_count: limits.header_count,
+        http2_streams: limits.http2_streams,
+        http2_resets: limits.http2_resets,
+        body_bytes: limits.body_bytes,
+    }
+}
+
+fn ending(closed: Closed) -> Ending {
+    let end = match &closed {
+        Closed::Complete | Closed::Tunnelled(Ok(_)) => return Ending::Complete,
+        Closed::Expired => End::Timeout,
+        Closed::Malformed(_) => End::Error,
+        Closed::Truncated(_) => End::BackendTruncated,
+        Closed::Broken(_) | Closed::Tunnelled(Err(_)) => End::ClientClosed,
+    };
+    Ending::Broken {
+        end,
+        message: closed.to_string(),
+    }
+}
+
+/// One request and its response, with its account.
+async fn exchange(
+    connection: Rc<Connection>,
+    visitor: Rc<Visitor>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let (mut head, mut body) = request.into_parts();
+    let account = Account::open(&connection, &head);
+    let mut response = match admitted(&connection, &visitor, &mut head) {
+        Err(refusal) => refusal,
+        Ok(repeatable) => {
+            let repeatable = repeatable && body.is_empty();
+            if !body.is_empty() {
+                body.observe(Rc::new(Upload(Rc::clone(&account))));
+            }
+            forwarded(
+                &connection,
+                &visitor,
+                &account,
+                Request::from_parts(head, body),
+                repeatable,
+            )
+            .await
+        }
+    };
+    account.answered(response.status().as_u16());
+    response.body_mut().observe(Rc::new(Download(account)));
+    response
+}
+
+/// Whether the request is one that this connection may make; its head is made fit for a backend.
+/// Says whether the method may be repeated.
+fn admitted(
+    connection: &Connection,
+    visitor: &Visitor,
+    head: &mut Parts,
+) -> Result<bool, Response<Body>> {
+    let authority = tollgate_http::authority(head).map_err(|refusal| refusal.response())?;
+    if !is_of_this_site(connection, authority.map(|authority| authority.host)) {
+        let sentence = "this connection was made for another site; open a new one for this host\n";
+        return Err(tollgate_http::plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            sentence,
+        ));
+    }
+    let forwarded = tollgate_http::forward_request(head, &visitor.context())
+        .map_err(|refusal| refusal.response())?;
+    Ok(forwarded.repeatable)
+}
+
+/// A host of another site would slip past that site's certificates and client-certificate policy.
+fn is_of_this_site(connection: &Connection, host: Option<&str>) -> bool {
+    let Some(host) = host else { return true };
+    let live = &connection.live.live;
+    let named = connection.server_name().is_some();
+    match ServerName::new(host)
+        .ok()
+        .filter(|_| !is_ip_literal(host))
+        .map(|name| live.find(&name))
+    {
+        Some(Found::Site(number)) => connection.is_of_site(number),
+        // A client without server_name was given the default site and may call it what it likes.
+        Some(Found::Nobody) | None => !named || live.takes_every_name(connection.site_number()),
+    }
+}
+
+/// What one try at a backend came to.
+enum Try {
+    Answered(Response<Body>),
+    /// Nothing reached a backend; the request is whole.
+    Again(Request<Body>, Refusal),
+    /// It may have reached one; only a copy of a harmless request may go elsewhere.
+    Lost(Refusal),
+}
+
+/// What a client is told when a backend does not answer.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    status: StatusCode,
+    sentence: &'static str,
+    /// Label value of the backend failure; `None` when the backend is not to blame.
+    reason: Option<&'static str>,
+}
+
+const NO_BACKEND: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    sentence: "no backend is available\n",
+    reason: None,
+};
+
+/// Sends the request to a backend, and to a further one where that is safe.
+async fn forwarded(
+    connection: &Rc<Connection>,
+    visitor: &Visitor,
+    account: &Rc<Account>,
+    request: Request<Body>,
+    repeatable: bool,
+) -> Response<Body> {
+    let Some(site) = connection.site() else {
+        return tollgate_http::plain(NO_BACKEND.status, NO_BACKEND.sentence);
+    };
+    let allowed = site.site.config.retries as usize;
+    let method = request.method().clone();
+    let copy = repeatable.then(|| clone_head(&request));
+    let mut next = Some(request);
+    let mut refusal = NO_BACKEND;
+    let mut tried = Vec::new();
+    while let (Some(request), Some(mut lease)) = (next.take(), Lease::take(site, &tried)) {
+        let backend = &site.site.backends[lease.number()];
+        account.trying(&backend.label, tried.len() as u32);
+        let attempt = try_backend(connection, visitor, backend, request).await;
+        let failed = match attempt {
+            Try::Answered(response) => {
+                return delivered(connection, account, lease, &method, response);
+            }
+            Try::Again(request, why) => {
+                next = Some(request);
+                why
+            }
+            Try::Lost(why) => {
+                next = copy.as_ref().map(clone_head);
+                why
+            }
+        };
+        if let Some(reason) = failed.reason {
+            lease.failed();
+            connection.backend_failed(lease.number(), reason);
+        }
+        refusal = failed;
+        tried.push(lease.number());
+        if tried.len() > allowed || failed.reason.is_none() {
+            break;
+        }
+        connection.retried();
+    }
+    let end = if refusal.reason.is_some() || tried.is_empty() {
+        End::BackendFailed
+    } else {
+        End::ClientClosed
+    };
+    account.end(end, Some(refusal.reason.unwrap_or("request_body").into()));
+    tollgate_http::plain(refusal.status, refusal.sentence)
+}
+
+/// The backend's answer, made fit for the client; the place at the backend is kept to its end.
+fn delivered(
+    connection: &Connection,
+    account: &Account,
+    mut lease: Lease,
+    method: &Method,
+    response: Response<Body>,
+) -> Response<Body> {
+    account.backend_answered();
+    let (mut head, body) = response.into_parts();
+    if let Err(bad) = tollgate_http::forward_response(&mut head, method) {
+        lease.failed();
+        connection.backend_failed(lease.number(), "malformed");
+        account.end(End::BackendFailed, Some(bad.to_string().into()));
+        return tollgate_http::plain(
+            StatusCode::BAD_GATEWAY,
+            "the backend sent a response that cannot be trusted\n",
+        );
+    }
+    account.hold(lease);
+    Response::from_parts(head, body)
+}
+
+fn clone_head(request: &Request<Body>) -> Request<Body> {
+    let mut copy = Request::new(Body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    copy
+}
+
+async fn try_backend(
+    connection: &Rc<Connection>,
+    visitor: &Visitor,
+    backend: &LiveBackend,
+    request: Request<Body>,
+) -> Try {
+    let pool = match backend.proxy_protocol {
+        None => &connection.worker.pool,
+        // The PROXY header speaks for one client, so its connections serve nobody else.
+        Some(_) => visitor.own_pool(),
+    };
+    let protocol = match backend.protocol {
+        BackendProtocol::Http2 => Protocol::Http2,
+        BackendProtocol::Http1 | BackendProtocol::Bytes => Protocol::Http1,
+    };
+    let mut request = request;
+    loop {
+        let (lease, fresh) = match pool.checkout(backend.key, protocol, backend.max_idle) {
+            Checkout::Ready(lease) => (lease, false),
+            Checkout::Connect => match connected(connection, backend, protocol, pool).await {
+                Ok(lease) => (lease, true),
+                Err(error) => return Try::Again(request, dial_refusal(&error)),
+            },
+        };
+        let limit = connection.live.live.timeouts.response;
+        match tokio::time::timeout(limit, lease.send(request)).await {
+            Ok(Ok(response)) => return Try::Answered(response),
+            // A pooled connection that had closed meanwhile says nothing about the backend: take another.
+            Ok(Err(SendError::Unsent(back))) if !fresh => request = *back,
+            Ok(Err(SendError::Unsent(back))) => return Try::Again(*back, CLOSED),
+            Ok(Err(SendError::Stale)) => return Try::Lost(STALE),
+            Ok(Err(SendError::RequestBody(error))) => return Try::Lost(body_refusal(&error)),
+            Ok(Err(SendError::Failed(fault))) => {
+                return Try::Lost(Refusal {
+                    reason: Some(fault.name()),
+                    ..CLOSED
+                });
+            }
+            Err(_) => return Try::Lost(TIMED_OUT),
+        }
+    }
+}
+
+const CLOSED: Refusal = Refusal {
+    status: StatusCode::BAD_GATEWAY,
+    sentence: "the backend broke off\n",
+    reason: Some("closed"),
+};
+const STALE: Refusal = Refusal {
+    reason: Some("stale_connection"),
+    ..CLOSED
+};
+const TIMED_OUT: Refusal = Refusal {
+    status: StatusCode::GATEWAY_TIMEOUT,
+    sentence: "the backend did not answer in time\n",
+    reason: Some("response_timeout"),
+};
+
+fn dial_refusal(error: &DialError) -> Refusal {
+    match error {
+        DialError::Timeout(..) => Refusal {
+            reason: Some(error.name()),
+            ..TIMED_OUT
+        },
+        DialError::NoDescriptors(_) => Refusal {
+            reason: Some(error.name()),
+            ..NO_BACKEND
+        },
+        _ => Refusal {
+            status: StatusCode::BAD_GATEWAY,
+            sentence: "the backend cannot be reached\n",
+            reason: Some(error.name()),
+        },
+    }
+}
+
+fn body_refusal(error: &tollgate_http::BodyError) -> Refusal {
+    let (status, sentence) = match error {
+        tollgate_http::BodyError::TooLarge(_) => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the request body is too large\n",
+        ),
+        tollgate_http::BodyError::Source(_) => {
+            (StatusCode::BAD_REQUEST, "the request body broke off\n")
+        }
+    };
+    Refusal {
+        status,
+        sentence,
+        reason: None,
+    }
+}
+
+/// A new connection to a backend, driven by this worker.
+async fn connected(
+    connection: &Rc<Connection>,
+    backend: &LiveBackend,
+    protocol: Protocol,
+    pool: &Rc<Pool>,
+) -> Result<tollgate_http::Lease, DialError> {
+    let limit = connection.live.live.timeouts.connect;
+    let announcement = Announcement {
+        source: connection.peer(),
+        destination: connection.local(),
+        facts: connection.facts(),
+        authority: None,
+    };
+    let stream = dial(backend, &announcement, limit, &connection.worker.buffers).await?;
+    let limits = ClientLimits::default();
+    let began = tollgate_http::handshake(stream, protocol, &limits);
+    match tokio::time::timeout(limit, began).await {
+        Ok(Ok((sender, driver))) => {
+            tokio::task::spawn_local(driver);
+            Ok(pool.adopt(backend.key, sender, backend.max_idle))
+        }
+        Ok(Err(error)) => Err(DialError::NotHttp(backend.label.clone(), error.to_string())),
+        Err(_) => Err(DialError::Timeout(backend.label.clone(), limit)),
+    }
+}
+
+/// Sweeps that a pooled connection may wait for a request, at four sweeps a second: 60 s.
+pub const POOL_SWEEPS: u32 = 240;

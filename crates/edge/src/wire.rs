@@ -1,0 +1,182 @@
+//! One end of a byte stream as the kernel gives it: TCP or unix socket, both sides.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::worker::Accepted;
+
+/// A connected socket, with bytes that were read ahead of their turn put back in front.
+#[derive(Debug)]
+pub struct Wire {
+    kind: WireKind,
+    replay: Option<Box<Replay>>,
+}
+
+#[derive(Debug)]
+enum WireKind {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+#[derive(Debug)]
+struct Replay {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl From<TcpStream> for Wire {
+    fn from(stream: TcpStream) -> Self {
+        Self {
+            kind: WireKind::Tcp(stream),
+            replay: None,
+        }
+    }
+}
+
+impl From<UnixStream> for Wire {
+    fn from(stream: UnixStream) -> Self {
+        Self {
+            kind: WireKind::Unix(stream),
+            replay: None,
+        }
+    }
+}
+
+impl TryFrom<Accepted> for Wire {
+    type Error = io::Error;
+
+    fn try_from(accepted: Accepted) -> io::Result<Self> {
+        match accepted {
+            Accepted::Tcp(stream) => TcpStream::from_std(stream).map(Self::from),
+            Accepted::Unix(stream) => UnixStream::from_std(stream).map(Self::from),
+        }
+    }
+}
+
+impl Wire {
+    /// Leaves this runtime, to be taken up by another worker's.
+    ///
+    /// # Errors
+    /// When the socket cannot be taken off the reactor.
+    pub fn into_accepted(self) -> io::Result<Accepted> {
+        match self.kind {
+            WireKind::Tcp(stream) => stream.into_std().map(Accepted::Tcp),
+            WireKind::Unix(stream) => stream.into_std().map(Accepted::Unix),
+        }
+    }
+
+    /// Address of the peer; `None` on a unix socket.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            WireKind::Tcp(stream) => stream.peer_addr().ok().map(canonical),
+            WireKind::Unix(_) => None,
+        }
+    }
+
+    /// Address of this end; `None` on a unix socket.
+    pub fn local(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            WireKind::Tcp(stream) => stream.local_addr().ok().map(canonical),
+            WireKind::Unix(_) => None,
+        }
+    }
+
+    /// Sends small writes at once; nothing to do on a unix socket.
+    pub fn set_nodelay(&self) {
+        if let WireKind::Tcp(stream) = &self.kind {
+            // A socket that the peer has reset refuses this; the next read says so better.
+            let _ = stream.set_nodelay(true);
+        }
+    }
+
+    /// Waits until bytes (or the end of them) can be read.
+    ///
+    /// # Errors
+    /// When the socket cannot be watched any more.
+    pub async fn readable(&self) -> io::Result<()> {
+        if self.replay.is_some() {
+            return Ok(());
+        }
+        match &self.kind {
+            WireKind::Tcp(stream) => stream.ready(Interest::READABLE).await.map(drop),
+            WireKind::Unix(stream) => stream.ready(Interest::READABLE).await.map(drop),
+        }
+    }
+
+    /// Puts bytes back: the next read returns them before anything from the socket.
+    pub fn put_back(&mut self, bytes: Vec<u8>) {
+        self.replay = (!bytes.is_empty()).then(|| Box::new(Replay { bytes, taken: 0 }));
+    }
+}
+
+/// An IPv4 client on a dual-stack listener is shown as IPv4.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(replay) = &mut self.replay {
+            let rest = &replay.bytes[replay.taken..];
+            let taken = rest.len().min(buf.remaining());
+            buf.put_slice(&rest[..taken]);
+            replay.taken += taken;
+            if replay.taken == replay.bytes.len() {
+                self.replay = None;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        match &mut self.kind {
+            WireKind::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            WireKind::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.kind {
+            WireKind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            WireKind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.kind {
+            WireKind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            WireKind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.kind {
+            WireKind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            WireKind::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,92 @@
+//! `serve --demo`: two certificates made in memory, a small backend, and nothing to prepare.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tollgate_terms::CertificateKind;
+use tollgate_tls::material::{Certificate, MaterialError};
+
+/// Names and addresses that the certificates are for.
+const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Stand for the certificates in the configuration text; never opened.
+const ECDSA: &str = "/in-memory/ecdsa.pem";
+const RSA: &str = "/in-memory/rsa.pem";
+
+/// What the demo is made of.
+#[derive(Debug)]
+pub struct Demo {
+    /// Its configuration, in the words of `tls.yaml`.
+    pub text: String,
+    ecdsa: Arc<Certificate>,
+    rsa: Arc<Certificate>,
+}
+
+impl Demo {
+    /// A demo in front of the small backend at `backend`.
+    ///
+    /// # Errors
+    /// When the certificates cannot be made.
+    pub fn new(backend: SocketAddr) -> Result<Self, MaterialError> {
+        let text = format!(
+            "# What serve --demo serves; a production file names its own certificates and backends.\n\
+             listeners:\n\
+             \x20 - {{ address: \"127.0.0.1:8443\", mode: http }}\n\
+             \x20 - {{ address: \"127.0.0.1:8444\", mode: tcp }}\n\
+             sites:\n\
+             \x20 - names: [localhost]\n\
+             \x20   default: true\n\
+             \x20   certificates:\n\
+             \x20     - combined: {ECDSA}\n\
+             \x20     - combined: {RSA}\n\
+             \x20   backends: [\"{backend}\"]\n\
+             console: \"127.0.0.1:9180\"\n\
+             control: off\n"
+        );
+        Ok(Self {
+            text,
+            ecdsa: Arc::new(Certificate::self_signed(
+                CertificateKind::EcdsaP256,
+                &NAMES,
+            )?),
+            rsa: Arc::new(Certificate::self_signed(
+                CertificateKind::Rsa(2048),
+                &NAMES,
+            )?),
+        })
+    }
+
+    /// The certificates by the path that stands for them.
+    pub fn certificates(&self) -> HashMap<PathBuf, Arc<Certificate>> {
+        HashMap::from([
+            (ECDSA.into(), Arc::clone(&self.ecdsa)),
+            (RSA.into(), Arc::clone(&self.rsa)),
+        ])
+    }
+}
+
+/// The small backend's answer: a page for browsers, the same facts as text for everybody else.
+pub fn answer(wants_html: bool, path: &str, client: &str) -> (String, &'static str) {
+    if !wants_html {
+        let text = format!(
+            "Hello over TLS from Tollgate's demo backend.\nYou asked for {path}, from {client}.\n"
+        );
+        return (text, "text/plain; charset=utf-8");
+    }
+    (
+        include_str!("demo.html").to_owned(),
+        "text/html; charset=utf-8",
+    )
+}
+
+/// What to try next, printed once the demo serves.
+pub const TRY_NEXT: &str = "
+Try next:
+  curl --insecure https://localhost:8443/
+  openssl s_client -connect localhost:8444 -tls1_2 -reconnect </dev/null | grep -E '^(New|Reused)'
+  open http://127.0.0.1:9180/ in a browser: what TLS costs here, live
+
+Ctrl-C ends it.
+";

@@ -1,0 +1,218 @@
+//! From a file on disk to everything that serving needs, findings along the way.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tollgate_config::{Config, Finding, LogTarget, Resumption as ResumptionConfig, Severity};
+use tollgate_edge::{Live, Loaded, Sources};
+use tollgate_journal::{Format, Journal, Target};
+use tollgate_keys::{KeyMaterial, Lifetimes, Ring};
+use tollgate_terms::UnixTime;
+use tollgate_tls::{Resumption, ResumptionSettings};
+
+use crate::say;
+use crate::serve::demo;
+
+/// Where the configuration comes from.
+#[derive(Debug)]
+pub enum Origin {
+    /// A file that a reload reads again.
+    File(PathBuf),
+    /// The built-in demo.
+    Demo(demo::Demo),
+}
+
+impl Origin {
+    /// What messages call it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Demo(_) => "demo".to_owned(),
+        }
+    }
+}
+
+/// A configuration that was read and found good.
+#[derive(Debug)]
+pub struct Read {
+    /// The text, for findings that come later.
+    pub text: String,
+    /// The typed configuration.
+    pub config: Config,
+}
+
+/// Text for people that says why something is not possible.
+pub type Complaint = String;
+
+/// Reads and checks the configuration text alone.
+///
+/// # Errors
+/// The rendered findings.
+pub fn read(origin: &Origin, color: bool) -> Result<(Read, Vec<Finding>), Complaint> {
+    let name = origin.name();
+    let (text, base) = match origin {
+        Origin::Demo(demo) => (demo.text.clone(), PathBuf::from("/")),
+        Origin::File(path) => (file_text(path)?, folder(path)),
+    };
+    match tollgate_config::read(&name, &text, &base) {
+        Ok(read) => Ok((
+            Read {
+                text,
+                config: read.config,
+            },
+            read.warnings,
+        )),
+        Err(findings) => Err(tollgate_config::render(&name, &text, &findings, color)),
+    }
+}
+
+fn file_text(path: &Path) -> Result<String, Complaint> {
+    let shown = path.display();
+    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            format!("tollgate: error: {shown} does not exist; name a configuration file, or try: tollgate serve --demo\n")
+        }
+        _ => format!("tollgate: error: {shown} cannot be read: {error}\n"),
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!("tollgate: error: {shown} is not UTF-8 text: byte {at} fits no character; save the file as UTF-8\n")
+    })
+}
+
+/// The folder that paths in the file are relative to.
+fn folder(path: &Path) -> PathBuf {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    parent.canonicalize().unwrap_or_else(|_| parent.to_owned())
+}
+
+/// Reads every file that the configuration names; returns it ready to serve, with rendered warnings.
+///
+/// # Errors
+/// The rendered findings, errors and warnings together.
+pub fn build(
+    origin: &Origin,
+    read: &Read,
+    mut warnings: Vec<Finding>,
+    resumption: &Arc<Resumption>,
+    color: bool,
+) -> Result<(Live, Complaint), Complaint> {
+    let mut sources = Sources::files(Arc::clone(resumption), now());
+    if let Origin::Demo(demo) = origin {
+        sources.memory = demo.certificates();
+    }
+    let render = |findings: &[Finding]| match findings {
+        [] => String::new(),
+        findings => tollgate_config::render(&origin.name(), &read.text, findings, color),
+    };
+    match Live::build(&read.config, &sources, fingerprint(&read.text)) {
+        Loaded::Ready(live, findings) => {
+            warnings.extend(findings);
+            debug_assert!(
+                warnings
+                    .iter()
+                    .all(|finding| finding.severity == Severity::Warning)
+            );
+            Ok((live, render(&warnings)))
+        }
+        Loaded::Refused(findings) => {
+            warnings.extend(findings);
+            Err(render(&warnings))
+        }
+    }
+}
+
+/// Wall-clock time.
+pub fn now() -> UnixTime {
+    UnixTime(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+    )
+}
+
+/// Eight hexadecimal digits that change when the text does.
+fn fingerprint(text: &str) -> String {
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    format!("{hash:08x}")
+}
+
+/// What the resumption room is told of the configuration.
+pub fn resumption_settings(config: &ResumptionConfig) -> ResumptionSettings {
+    ResumptionSettings {
+        tickets: config.tickets,
+        lifetime: config.lifetime,
+        session_cache_entries: config.session_cache_entries,
+    }
+}
+
+/// Lifetimes of ticket keys.
+///
+/// # Errors
+/// What the keys room says against them; the configuration reader has said it before, with its place.
+pub fn lifetimes(config: &ResumptionConfig) -> Result<Lifetimes, Complaint> {
+    Lifetimes::new(config.key_issue, config.key_accept)
+        .map_err(|error| format!("tollgate: error: {error}\n"))
+}
+
+/// A ring with one fresh key.
+///
+/// # Errors
+/// When the lifetimes are impossible.
+pub fn fresh_ring(config: &ResumptionConfig) -> Result<Ring, Complaint> {
+    Ok(Ring::new(lifetimes(config)?, now(), key_material()))
+}
+
+/// Random bytes for a new ticket key, from the kernel.
+pub fn key_material() -> KeyMaterial {
+    let (mut name, mut secret) = ([0u8; 16], [0u8; 32]);
+    fill_random(&mut name);
+    fill_random(&mut secret);
+    KeyMaterial {
+        name,
+        secret: secret.into(),
+    }
+}
+
+fn fill_random(mut bytes: &mut [u8]) {
+    while !bytes.is_empty() {
+        match rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty()) {
+            Ok(filled) => bytes = &mut bytes[filled..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                // Without randomness there is no key, and without a key nothing to serve with.
+                say::error(&format!("the kernel gives no random bytes: {error}"));
+                std::process::exit(i32::from(say::BROKE));
+            }
+        }
+    }
+}
+
+/// Opens the access log, or reopens it where the target is the same as before.
+///
+/// # Errors
+/// When the file cannot be opened for appending.
+pub fn journal(config: &Config) -> Result<Option<Journal>, Complaint> {
+    let format = match config.log.format {
+        tollgate_config::LogFormat::Json => Format::Json,
+        tollgate_config::LogFormat::Logfmt => Format::Logfmt,
+    };
+    let target = match &config.log.target {
+        LogTarget::Off => return Ok(None),
+        LogTarget::Stdout => Target::Stdout,
+        LogTarget::File(path) => Target::File(path.value.clone()),
+    };
+    Journal::open(target, format).map(Some).map_err(|error| match &config.log.target {
+        LogTarget::File(path) => format!(
+            "tollgate: error: access log {} cannot be opened: {error}; its folder must exist and be writable\n",
+            path.value.display()
+        ),
+        LogTarget::Off | LogTarget::Stdout => format!("tollgate: error: access log cannot be opened: {error}\n"),
+    })
+}
