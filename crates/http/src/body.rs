@@ -209,6 +209,9 @@ impl Body {
             return;
         }
         self.over = true;
+        if let (Tie::Upload(upload), true) = (&self.tie, end != End::Complete) {
+            upload.cut_off();
+        }
         self.release(end == End::Complete);
         if let Some(observer) = self.observer.take() {
             observer.ended(end);

@@ -160,7 +160,10 @@ where
         let upgradable = request.version() == Version::HTTP_11;
         let mut begun: Option<Begun> = None;
         let mut response = match self.over_limit(&request) {
-            Some(refusal) => refusal,
+            Some(refusal) => {
+                self.watch.set_cut_off();
+                refusal
+            }
             None => {
                 let (parts, incoming) = request.into_parts();
                 let upload = (!incoming.is_end_stream())
@@ -305,7 +308,7 @@ where
             }
         })
         .await;
-        let cut_off = watch.has_open_request_body();
+        let cut_off = watch.is_cut_off();
         let parts = connection.into_parts();
         let watched = parts.io.into_inner();
         match turn {

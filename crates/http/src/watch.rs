@@ -30,6 +30,7 @@ pub struct ConnectionWatch {
     write_blocked: Cell<bool>,
     unflushed: Cell<bool>,
     tunnel: Cell<bool>,
+    cut_off: Cell<bool>,
     multiplexed: Cell<bool>,
     ask: Cell<Ask>,
     waker: RefCell<Option<Waker>>,
@@ -136,8 +137,13 @@ impl ConnectionWatch {
         self.in_flight.get() == 0 && self.request_bodies.get() == 0
     }
 
-    pub(crate) fn has_open_request_body(&self) -> bool {
-        self.request_bodies.get() > 0
+    /// The body of the last request was not read to its end: the client may still be sending it.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off.get() || self.request_bodies.get() > 0
+    }
+
+    pub(crate) fn set_cut_off(&self) {
+        self.cut_off.set(true);
     }
 
     pub(crate) fn set_multiplexed(&self) {
@@ -191,6 +197,7 @@ pub(crate) struct Flight {
 impl Flight {
     pub(crate) fn begin(watch: &Rc<ConnectionWatch>) -> Self {
         watch.head_underway.set(false);
+        watch.cut_off.set(false);
         watch.requests_served.set(watch.requests_served.get() + 1);
         raise(&watch.in_flight);
         raise(&watch.awaiting_backend);
@@ -259,6 +266,13 @@ impl Upload {
             true => raise(&self.watch.awaiting_client_bodies),
             false => lower(&self.watch.awaiting_client_bodies),
         }
+    }
+}
+
+impl Upload {
+    /// Says that nobody will read the rest of it.
+    pub(crate) fn cut_off(&self) {
+        self.watch.set_cut_off();
     }
 }
 

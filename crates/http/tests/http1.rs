@@ -725,6 +725,42 @@ async fn bodies_over_the_limit_are_refused_whether_announced_or_not() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_all_of_a_refused_body_still_gets_the_answer() {
+    for framing in ["Content-Length: 200000", "Transfer-Encoding: chunked"] {
+        locally(async {
+            let limits = ServerLimits {
+                body_bytes: 10,
+                ..ServerLimits::default()
+            };
+            let mut proxy = Setup {
+                limits,
+                ..Setup::default()
+            }
+            .start();
+            send(
+                &mut proxy.client,
+                &format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"),
+            )
+            .await;
+            let body = if framing.starts_with('C') {
+                "x".repeat(200_000)
+            } else {
+                "1\r\nx\r\n".repeat(33_000)
+            };
+            send(&mut proxy.client, &body).await;
+            proxy.client.shutdown().await.unwrap();
+            let answer = read_all(&mut proxy.client).await;
+            assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+            assert!(matches!(
+                proxy.serving.await.unwrap(),
+                Ended::Closed(Closed::Complete)
+            ));
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn heads_over_the_limits_are_answered_with_their_status() {
     let limits = ServerLimits {
         header_bytes: 8192,
