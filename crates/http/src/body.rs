@@ -272,14 +272,14 @@ impl HttpBody for Body {
             Kind::Incoming(incoming) => match Pin::new(incoming).poll_frame(cx) {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
-                    if let Tie::Upload(upload) = &mut this.tie {
+                    if let Tie::Upload(upload) = &this.tie {
                         upload.awaits_client(true);
                     }
                     return Poll::Pending;
                 }
             },
         };
-        if let Tie::Upload(upload) = &mut this.tie {
+        if let Tie::Upload(upload) = &this.tie {
             upload.awaits_client(false);
         }
         match frame {

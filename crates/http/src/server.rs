@@ -21,7 +21,7 @@ use crate::body::{Body, BodyError};
 use crate::local::LocalExecutor;
 use crate::page;
 use crate::upgrade::{Duplex, Tunnel, Tunnelled, bridge};
-use crate::watch::{Ask, Begun, ConnectionWatch, Flight, Upload};
+use crate::watch::{Ask, ConnectionWatch, Flight, Upload, UploadState};
 use crate::watched::Watched;
 
 /// What is spoken on a connection.
@@ -158,7 +158,7 @@ where
     async fn answer(self: Rc<Self>, request: Request<Incoming>) -> Response<Served> {
         let mut flight = Flight::begin(&self.watch);
         let upgradable = request.version() == Version::HTTP_11;
-        let mut begun: Option<Begun> = None;
+        let mut uploading: Option<Rc<UploadState>> = None;
         let mut response = match self.over_limit(&request) {
             Some(refusal) => {
                 self.watch.set_cut_off();
@@ -167,13 +167,13 @@ where
             None => {
                 let (parts, incoming) = request.into_parts();
                 let upload = (!incoming.is_end_stream())
-                    .then(|| Upload::begin(&self.watch, begun.insert(Begun::default())));
+                    .then(|| Upload::begin(&self.watch, uploading.insert(Rc::default())));
                 let body = Body::from_client(incoming, upload, self.limits.body_bytes);
                 (self.handler)(Request::from_parts(parts, body)).await
             }
         };
-        if let Some(begun) = begun {
-            begun.set(true);
+        if let Some(uploading) = uploading {
+            uploading.begin(&self.watch);
         }
         if let Some(tunnel) = response.body_mut().take_tunnel()
             && upgradable

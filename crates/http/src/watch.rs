@@ -23,6 +23,7 @@ pub struct ConnectionWatch {
     in_flight: Cell<u32>,
     awaiting_backend: Cell<u32>,
     awaiting_client_bodies: Cell<u32>,
+    silent_uploads: Cell<u32>,
     request_bodies: Cell<u32>,
     bytes_in: Cell<u64>,
     bytes_out: Cell<u64>,
@@ -60,9 +61,13 @@ impl ConnectionWatch {
     }
 
     /// Request bodies that somebody wants more of while the client sends nothing, and whose
-    /// response has not begun. Once it has begun, the client may keep silent as long as it likes.
+    /// response has not begun or is over already. While it lasts the client may keep silent: such
+    /// is a conversation in which the backend talks.
     pub fn bodies_awaiting_client(&self) -> u32 {
-        self.awaiting_client_bodies.get()
+        match self.in_flight.get() {
+            0 => self.silent_uploads.get(),
+            _ => self.awaiting_client_bodies.get(),
+        }
     }
 
     /// Bytes of a request head have come, and no handler was called for them yet. HTTP/1.1 only;
@@ -234,42 +239,52 @@ impl Drop for Flight {
     }
 }
 
-/// Whether the response of one request has begun; shared between its body and its answer.
-pub(crate) type Begun = Rc<Cell<bool>>;
+/// What is known of one request body beside its bytes.
+#[derive(Debug, Default)]
+pub(crate) struct UploadState {
+    /// The response has begun.
+    begun: Cell<bool>,
+    /// Somebody wants bytes that the client has not sent.
+    silent: Cell<bool>,
+}
+
+impl UploadState {
+    /// Says that the response begins.
+    pub(crate) fn begin(&self, watch: &ConnectionWatch) {
+        if !self.begun.replace(true) && self.silent.get() {
+            lower(&watch.awaiting_client_bodies);
+        }
+    }
+}
 
 /// One request body that the client is still sending.
 #[derive(Debug)]
 pub(crate) struct Upload {
     watch: Rc<ConnectionWatch>,
-    begun: Begun,
-    awaits_client: bool,
+    state: Rc<UploadState>,
 }
 
 impl Upload {
-    pub(crate) fn begin(watch: &Rc<ConnectionWatch>, begun: &Begun) -> Self {
+    pub(crate) fn begin(watch: &Rc<ConnectionWatch>, state: &Rc<UploadState>) -> Self {
         raise(&watch.request_bodies);
         Self {
             watch: Rc::clone(watch),
-            begun: Rc::clone(begun),
-            awaits_client: false,
+            state: Rc::clone(state),
         }
     }
 
     /// Says whether somebody wants bytes that the client has not sent.
-    pub(crate) fn awaits_client(&mut self, awaits: bool) {
-        let awaits = awaits && !self.begun.get();
-        if awaits == self.awaits_client {
+    pub(crate) fn awaits_client(&self, awaits: bool) {
+        if awaits == self.state.silent.replace(awaits) {
             return;
         }
-        self.awaits_client = awaits;
-        match awaits {
-            true => raise(&self.watch.awaiting_client_bodies),
-            false => lower(&self.watch.awaiting_client_bodies),
+        let change = if awaits { raise } else { lower };
+        change(&self.watch.silent_uploads);
+        if !self.state.begun.get() {
+            change(&self.watch.awaiting_client_bodies);
         }
     }
-}
 
-impl Upload {
     /// Says that nobody will read the rest of it.
     pub(crate) fn cut_off(&self) {
         self.watch.set_cut_off();

@@ -398,6 +398,47 @@ async fn a_client_that_stops_sending_its_body_is_seen_as_awaited() {
 }
 
 #[tokio::test]
+async fn a_client_may_keep_silent_while_the_backend_talks() {
+    locally(async {
+        let mut proxy = Setup {
+            client: Protocol::Http2,
+            ..Setup::default()
+        }
+        .start();
+        let bytes = [PREFACE, &frame(4, 0, 0, &[]), &headers(1, true)].concat();
+        proxy.client.write_all(&bytes).await.unwrap();
+        let mut backend = proxy.backends.recv().await.unwrap();
+        read_head(&mut backend).await;
+        settle().await;
+        assert_eq!(proxy.watch.bodies_awaiting_client(), 1);
+        send(
+            &mut backend,
+            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+        )
+        .await;
+        settle().await;
+        assert_eq!(proxy.watch.bodies_awaiting_client(), 0);
+        assert_eq!(
+            (
+                proxy.watch.requests_in_flight(),
+                proxy.watch.awaiting_backend()
+            ),
+            (1, 1)
+        );
+        send(&mut backend, "world").await;
+        settle().await;
+        assert_eq!(
+            (
+                proxy.watch.requests_in_flight(),
+                proxy.watch.bodies_awaiting_client()
+            ),
+            (0, 1)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_expired_connection_says_goodbye() {
     locally(async {
         let mut proxy = Setup {
