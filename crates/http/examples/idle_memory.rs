@@ -1,7 +1,7 @@
 //! What an idle HTTP/1.1 connection holds after one request, parked and not: resident bytes per
 //! connection, less what the in-memory stream beneath it takes. Each is measured in a process of its own:
 //!
-//! `cargo run -p tollgate-http --example idle_memory -- parked|open|bare`
+//! `cargo run -p tollgate-http --example idle_memory -- parked|open|http2|bare`
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,6 +18,8 @@ use tollgate_http::{
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: shop.example\r\nAccept: */*\r\n\r\n";
+/// Preface, empty SETTINGS, and `GET https://a/` on stream 1.
+const HTTP2_REQUEST: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01a";
 const CONNECTIONS: usize = 5000;
 
 async fn page(_request: Request<Body>) -> tollgate_http::Response<Body> {
@@ -56,21 +58,28 @@ async fn connection(kind: &str) -> Box<dyn std::any::Any> {
         return Box::new((client, near));
     }
     let watch = ConnectionWatch::new();
+    let (protocol, request) = match kind {
+        "http2" => (Protocol::Http2, HTTP2_REQUEST),
+        _ => (Protocol::Http1, REQUEST),
+    };
     let serving = serve(
         near,
-        Protocol::Http1,
+        protocol,
         &ServerLimits::default(),
         &watch,
         std::future::pending(),
         page,
     );
     let mut serving = spawn_local(serving);
-    client.write_all(REQUEST).await.unwrap();
-    assert!(client.read(&mut buffer).await.unwrap() > 100);
+    client.write_all(request).await.unwrap();
+    let mut seen = 0;
+    while seen < 120 {
+        seen += client.read(&mut buffer).await.unwrap();
+    }
     while !watch.is_idle() {
         tokio::task::yield_now().await;
     }
-    if kind == "open" {
+    if kind != "parked" {
         return Box::new((client, serving, watch));
     }
     watch.park();
