@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Room for the longest handshake message that the library takes (64 KB) and a record on top.
-const INPUT_BYTES: usize = 96 * 1024;
+pub(crate) const INPUT_BYTES: usize = 96 * 1024;
 
 /// How much is read at a time beyond what is already there: two records of full length.
 pub(crate) const READ_BYTES: usize = 33 * 1024;
@@ -15,9 +15,9 @@ pub(crate) const BATCH_BYTES: usize = 32 * 1024;
 /// RFC 8446, section 5.1.
 pub(crate) const RECORD_BYTES: usize = 16 * 1024;
 
-/// Room for a batch in records, and for handshake bytes held back before it. Header, tag, nonce and
-/// content type of a record are 29 bytes at most.
-const OUTPUT_BYTES: usize = BATCH_BYTES + 40 * 1024;
+/// Room for a batch in records (header, tag, nonce and content type are 29 bytes each at most), and for
+/// handshake bytes held back before it: a ticket is at most 64 KB, when a client's chain is in it.
+const OUTPUT_BYTES: usize = BATCH_BYTES + 72 * 1024;
 
 /// One worker's scratch space. Clones share it; it must not leave its thread.
 ///
@@ -33,7 +33,7 @@ struct Inner {
 }
 
 impl Buffers {
-    /// About 190 KB, once per worker.
+    /// About 220 KB of address space, once per worker.
     pub fn new() -> Self {
         Self(Rc::new(Inner {
             input: RefCell::new(vec![0; INPUT_BYTES].into()),

@@ -80,7 +80,7 @@ pub struct ServerSite {
     ordinary: Arc<ServerConfig>,
     chacha_first: Arc<ServerConfig>,
     /// The one configured ALPN texts, shared by the facts of all handshakes.
-    alpn: Vec<Arc<str>>,
+    alpn: Arc<[Arc<str>]>,
     speaks_tls13: bool,
 }
 
@@ -201,7 +201,7 @@ pub struct Handshake {
     trace: Trace,
     offered: Offered,
     server_name: Option<ServerName>,
-    alpn: Vec<Arc<str>>,
+    alpn: Arc<[Arc<str>]>,
     held: Vec<u8>,
     peer_closed: bool,
 }
@@ -236,7 +236,7 @@ impl Handshake {
             },
             offered: offered(hello, tls13),
             server_name: hello.server_name.clone(),
-            alpn: site.alpn.clone(),
+            alpn: Arc::clone(&site.alpn),
             held: Vec::new(),
             peer_closed: false,
         })

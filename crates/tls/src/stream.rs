@@ -164,7 +164,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             read_first = true;
             if self.session.is_urgent() {
                 // An answer that cannot leave now leaves with the next write or flush.
-                let _ = self.poll_flush_held(cx)?;
+                let _ = self.poll_flush_held(cx);
             }
             if step.plain > 0 || step.closed.is_some() {
                 self.closed = step.closed;
@@ -432,7 +432,7 @@ fn reentered() -> Failure {
 }
 
 fn message_too_long(side: Side) -> Failure {
-    Failure::too_long(side, crate::buffers::READ_BYTES)
+    Failure::too_long(side, crate::buffers::INPUT_BYTES)
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<IO> {

@@ -7,6 +7,8 @@
 )]
 
 mod clients;
+mod damage;
+mod memory;
 mod negotiation;
 mod resumption;
 mod streams;

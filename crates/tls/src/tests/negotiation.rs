@@ -329,3 +329,29 @@ fn garbage_after_the_hello_fails_with_an_alert_and_without_a_panic() {
     assert_eq!(failure.reason(), FailureReason::BadRecord);
     assert!(!output.is_empty(), "no alert was given");
 }
+
+#[test]
+fn a_client_that_refuses_our_certificate_is_counted_by_its_alert() {
+    let site = site(policy(&[ECDSA]));
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let client = Client::new(&Offer {
+            version: Some(version),
+            ..Offer::default()
+        });
+        let mut wire = super::support::outgoing(&mut client.connection());
+        let hello::Reading::Complete(hello) = hello::read(&wire) else {
+            panic!("no hello");
+        };
+        let mut handshake = crate::Handshake::new(&site, &hello).unwrap();
+        handshake.step(&mut wire, &mut Vec::new());
+        // unknown_ca, RFC 8446, section 6.2.
+        let mut output = Vec::new();
+        let step = handshake.step(&mut crate::alert_bytes(48), &mut output);
+        let crate::Progress::Failed(failure) = step.progress else {
+            panic!("the alert was not noticed");
+        };
+        assert_eq!(failure.reason().name(), "alert_received_unknown_ca");
+        assert_eq!(failure.culprit(), Culprit::Client);
+        assert!(output.is_empty(), "an alert is not answered");
+    }
+}

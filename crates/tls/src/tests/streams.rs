@@ -78,6 +78,9 @@ impl Peer {
     }
 }
 
+/// One write and its reading, both done.
+type Exchange<'a> = Pin<Box<dyn Future<Output = ((), ())> + 'a>>;
+
 type Accepted = Result<(TlsStream<DuplexStream>, HandshakeFacts), Failure>;
 
 async fn accept(mut io: DuplexStream, site: &ServerSite, buffers: &Buffers) -> Accepted {
@@ -452,9 +455,7 @@ async fn two_streams_of_a_worker_share_their_buffers() {
             })
         }
     });
-    let mut tasks: Vec<Pin<Box<dyn Future<Output = ((), ())>>>> = tasks
-        .map(|task| Box::pin(task) as Pin<Box<dyn Future<Output = ((), ())>>>)
-        .collect();
+    let mut tasks: Vec<Exchange<'_>> = tasks.map(|task| Box::pin(task) as Exchange<'_>).collect();
     std::future::poll_fn(|cx| {
         tasks.retain_mut(|task| task.as_mut().poll(cx).is_pending());
         match tasks.is_empty() {
