@@ -333,7 +333,10 @@ async fn a_server_that_talks_nonsense_or_leaves_is_a_failure_of_the_backend() {
     for (reply, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "bad_message"),
         (b"", "closed"),
-        (b"\x15\x03\x03\x00\x02\x02\x28", "alert_received_handshake_failure"),
+        (
+            b"\x15\x03\x03\x00\x02\x02\x28",
+            "alert_received_handshake_failure",
+        ),
     ] {
         let (near, mut far) = duplex(16 * 1024);
         let serve = async {

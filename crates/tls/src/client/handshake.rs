@@ -65,9 +65,9 @@ impl ClientHandshake {
     ) -> (usize, Result<Progress, Error>) {
         let mut consumed = 0;
         loop {
-            let (discard, turn) =
-                self.connection
-                    .turn(&mut input[consumed..], output, Task::Shake);
+            let (discard, turn) = self
+                .connection
+                .turn(&mut input[consumed..], output, Task::Shake);
             consumed += discard;
             let end = match turn {
                 Ok(Turn::Encoded | Turn::Flight) => continue,
