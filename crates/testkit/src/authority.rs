@@ -216,7 +216,7 @@ impl Leaf {
     pub fn write(&self, folder: &Folder, name: &str) -> (PathBuf, PathBuf) {
         (
             folder.write(&format!("{name}.pem"), &self.chain_pem),
-            folder.write(&format!("{name}.key"), &self.key_pem),
+            folder.write_secret(&format!("{name}.key"), &self.key_pem),
         )
     }
 

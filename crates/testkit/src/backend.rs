@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -205,12 +203,14 @@ pub struct Backend {
     seen: Arc<Seen>,
     stopping: Arc<AtomicBool>,
     handles: Arc<Mutex<Vec<Socket>>>,
+    waker: Socket,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Backend {
     pub(crate) fn start(address: &Address, tls: Option<BackendTls>, serve: Serve) -> Self {
         let (listener, text) = Listener::bind(address).expect("an address to listen on");
+        let waker = listener.waker().expect("a second handle");
         let seen = Arc::new(Seen::default());
         let stopping = Arc::new(AtomicBool::new(false));
         let handles = Arc::new(Mutex::new(Vec::new()));
@@ -224,6 +224,7 @@ impl Backend {
             seen,
             stopping,
             handles,
+            waker,
             thread: Some(thread),
         }
     }
@@ -250,16 +251,8 @@ impl Backend {
 
     fn halt(&mut self) {
         self.stopping.store(true, Ordering::SeqCst);
-        // A connection of our own wakes the accepting thread.
-        match &self.address {
-            Address::Loopback | Address::Ip(_) => drop(TcpStream::connect(&self.text)),
-            Address::UnixPath(path) => drop(UnixStream::connect(path)),
-            Address::UnixAbstract(name) => {
-                if let Ok(address) = UnixAddress::from_abstract_name(name) {
-                    drop(UnixStream::connect_addr(&address));
-                }
-            }
-        }
+        // The accepting thread wakes with an error.
+        let _ = self.waker.shutdown(Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -88,12 +88,24 @@ impl Client {
         let mut connection =
             ClientConnection::new(self.config.clone(), name).map_err(io::Error::other)?;
         while connection.is_handshaking() {
-            connection.complete_io(&mut socket)?;
+            if let Err(error) = connection.complete_io(&mut socket) {
+                return Err(reason(&mut connection, &mut socket, error));
+            }
         }
         Ok(TlsConnection {
             stream: StreamOwned::new(connection, socket),
         })
     }
+}
+
+/// What the server said before it left, rather than that our own bytes found nobody.
+fn reason(connection: &mut ClientConnection, socket: &mut Socket, error: io::Error) -> io::Error {
+    while connection.read_tls(socket).is_ok_and(|count| count > 0) {
+        if let Err(alert) = connection.process_new_packets() {
+            return io::Error::new(io::ErrorKind::InvalidData, alert);
+        }
+    }
+    error
 }
 
 impl TlsConnection {

@@ -1,6 +1,8 @@
 //! Temporary folders and free ports.
 
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,6 +41,13 @@ impl Folder {
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(name);
         std::fs::write(&path, content).expect("a file in a temporary folder");
+        path
+    }
+
+    /// Writes a file that only its owner can read, and returns its path.
+    pub fn write_secret(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(name, content);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("permissions");
         path
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -56,6 +57,14 @@ impl Listener {
         let listener = TcpListener::bind(address)?;
         let text = listener.local_addr()?.to_string();
         Ok((Self::Tcp(listener), text))
+    }
+
+    /// A second handle on the listening socket; its shutdown wakes whoever accepts.
+    pub(crate) fn waker(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(listener) => Socket::Tcp(OwnedFd::from(listener.try_clone()?).into()),
+            Self::Unix(listener) => Socket::Unix(OwnedFd::from(listener.try_clone()?).into()),
+        })
     }
 
     pub(crate) fn accept(&self) -> io::Result<(Socket, String)> {

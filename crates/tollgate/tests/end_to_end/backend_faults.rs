@@ -1,6 +1,9 @@
 //! Backends that do not answer, or not well.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Address, Backend, http_backend};
@@ -74,19 +77,54 @@ fn a_connect_that_hangs_ends_in_time() {
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
+/// A backend that takes a request and leaves, again and again.
+fn leaving() -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let taken = Arc::new(AtomicU64::new(0));
+    let counter = taken.clone();
+    // The thread ends with the test process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            if stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                counter.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    (address, taken)
+}
+
 #[test]
-fn a_backend_that_dies_before_its_answer_is_tried_again_when_that_is_safe() {
-    let (server, backend) = served("    retries: 2\n");
-    let answer = server.get("/die-once").unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(server.metrics().sum("tollgate_retries_total", &[]) >= 1.0);
-    let before = backend.requests();
-    let mut connection = server.connect();
-    let answer = connection
-        .exchange("POST /die HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 3\r\n\r\nabc")
-        .unwrap();
-    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
-    assert_eq!(backend.requests() - before, 1, "a POST is sent once");
+fn a_request_is_tried_elsewhere_when_that_is_safe() {
+    let (leaving, taken) = leaving();
+    let backend = http_backend(&Address::Loopback, None, "one", false);
+    let place = Place::new();
+    let good = format!("http://{}", backend.address());
+    let mut config = place.config_with("http", &[&leaving, &good], "    retries: 1\n");
+    config.push_str("    passive_health: { failures: 0 }\nworkers: { count: 1 }\n");
+    let server = Server::start(place, &config);
+    for _ in 0..10 {
+        let answer = server.get("/").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let retries = server.metrics().sum("tollgate_retries_total", &[]);
+    assert!(retries >= 4.0, "{retries}");
+    let before = taken.load(Ordering::SeqCst);
+    let mut failed = 0;
+    for _ in 0..10 {
+        let answer = server
+            .connect()
+            .exchange("POST / HTTP/1.1\r\nhost: shop.test\r\ncontent-length: 3\r\n\r\nabc")
+            .unwrap();
+        failed += u64::from(answer.starts_with("HTTP/1.1 502"));
+    }
+    assert_eq!(
+        failed,
+        taken.load(Ordering::SeqCst) - before,
+        "a POST is sent once"
+    );
+    assert!(failed >= 4, "{failed}");
 }
 
 #[test]

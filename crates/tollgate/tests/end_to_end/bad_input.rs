@@ -169,7 +169,7 @@ fn out_of_file_descriptors_it_waits_and_recovers() {
     let mut command = Command::new("bash");
     command
         .arg("-c")
-        .arg("ulimit -Hn 120 && exec \"$0\" serve \"$1\"")
+        .arg("ulimit -n 120 && exec \"$0\" serve \"$1\"")
         .arg(binary())
         .arg(&config);
     let mut server = Server::spawn(place, &mut command);

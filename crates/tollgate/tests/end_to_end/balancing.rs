@@ -64,7 +64,7 @@ fn weights_hold_exactly_over_a_round() {
         .folder
         .read("tls.yaml")
         .replacen("weight: 1", "weight: 3", 1);
-    assert_eq!(server.reload(&text).as_deref(), Some("ok"));
+    assert_eq!(server.reload(&text).as_deref(), Some("succeeded"));
     assert_eq!(
         spread(&server, 40),
         BTreeMap::from([("heavy".into(), 30), ("light".into(), 10)])

@@ -10,7 +10,7 @@ fn every_kind_of_key_serves() {
     for (kind, printed, label) in [
         (LeafKind::EcdsaP256, "ECDSA", "ecdsa-p256"),
         (LeafKind::EcdsaP384, "ECDSA", "ecdsa-p384"),
-        (LeafKind::Ed25519, "Ed25519", "ed25519"),
+        (LeafKind::Ed25519, "ed25519", "ed25519"),
         (LeafKind::Rsa2048, "RSA-PSS", "rsa-2048"),
     ] {
         let place = Place::new();

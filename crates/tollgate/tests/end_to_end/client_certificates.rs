@@ -214,7 +214,7 @@ fn a_new_policy_ends_old_sessions() {
         .folder
         .read("tls.yaml")
         .replace("ca: clients.pem", "ca: clients.pem, crls: [revoked.pem]");
-    assert_eq!(guarded.server.reload(&text).as_deref(), Some("ok"));
+    assert_eq!(guarded.server.reload(&text).as_deref(), Some("succeeded"));
     let result = client
         .connect(guarded.server.address(), "shop.test")
         .and_then(|mut connection| {

@@ -135,7 +135,7 @@ fn validity_order_and_names_of_certificates_are_looked_at() {
             leaf.write(&place.folder, "early");
             text.replace("ecdsa.", "early.")
         },
-        &["early.pem", "not valid"],
+        &["early.pem", "valid from"],
     );
     finding(
         |place, text| {

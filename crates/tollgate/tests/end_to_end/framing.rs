@@ -141,24 +141,35 @@ const AMBIGUOUS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Those that may be passed on after they were made clear.
+const REWRITABLE: [&str; 2] = ["length and chunked", "chunked and length"];
+
 #[test]
 fn ambiguous_requests_are_refused_and_never_reach_the_backend() {
     let (server, backend) = served("timeouts: { header: 1s, idle: 1s }\n");
+    let mut wrong = Vec::new();
     for (what, request) in AMBIGUOUS {
         let text = answers(&server, format!("{request}{HIDDEN}").as_bytes());
-        let refused = text.is_empty()
-            || [
-                "HTTP/1.1 4",
-                "HTTP/1.1 501",
-                "HTTP/1.1 505",
-                "HTTP/1.0 4",
-                "HTTP/1.0 501",
-            ]
-            .iter()
-            .any(|start| text.starts_with(start));
-        assert!(refused, "{what}: {text}");
-        assert!(!text.contains("HTTP/1.1 200"), "{what}: {text}");
+        let statuses: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("HTTP/1."))
+            .filter_map(|rest| rest.split(' ').nth(1))
+            .collect();
+        let refused = match statuses.as_slice() {
+            [] => true,
+            [status] => status.starts_with('4') || ["501", "505"].contains(status),
+            _ => false,
+        };
+        // RFC 9112, section 6.3: with both fields chunked counts, and the connection ends after the answer.
+        // The backend of this test refuses both fields, so an answer of its says that one was taken out.
+        let rewritten = REWRITABLE.contains(what)
+            && statuses == ["200"]
+            && text.to_ascii_lowercase().contains("connection: close");
+        if !refused && !rewritten {
+            wrong.push(format!("{what}: {text}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let heads = backend.seen().heads();
     assert!(
         heads.iter().all(|head| !head.contains("smuggled")),

@@ -106,7 +106,7 @@ fn the_first_bytes_of_a_slow_answer_are_not_held_back() {
 }
 
 #[test]
-fn expect_100_continue_is_the_backends_to_grant() {
+fn expect_100_continue_is_granted_and_a_refusal_arrives() {
     let (server, backend) = served();
     server.place.folder.write("upload", vec![b'b'; 2_000_000]);
     for flag in ["--http1.1", "--http2"] {
@@ -131,7 +131,10 @@ fn expect_100_continue_is_the_backends_to_grant() {
     connection
         .write_all(b"POST /refuse-expect HTTP/1.1\r\nhost: shop.test\r\nexpect: 100-continue\r\ncontent-length: 1000000\r\n\r\n")
         .unwrap();
-    let answer = connection.answer().unwrap();
+    let mut answer = connection.answer().unwrap();
+    if answer.starts_with("HTTP/1.1 100") {
+        answer = connection.answer().unwrap();
+    }
     assert!(answer.starts_with("HTTP/1.1 417"), "{answer}");
     assert!(backend.requests() >= 3);
 }
@@ -371,12 +374,13 @@ fn backends_on_unix_sockets_are_reached() {
 fn a_listener_on_a_unix_socket_serves_curl() {
     let backend = http_backend(&Address::Loopback, None, "one", false);
     let place = Place::new();
-    let mut config = String::from(
-        "listeners:\n  - address: \"unix:front.sock\"\n    socket_mode: \"0600\"\nsites:\n",
+    let socket = place.folder.join("front.sock");
+    let mut config = format!(
+        "listeners:\n  - address: \"unix:{}\"\n    socket_mode: \"0600\"\nsites:\n",
+        socket.display()
     );
     config.push_str(&place.site(&["shop.test"], &[&format!("http://{}", backend.address())]));
     let server = Server::start(place, &config);
-    let socket = server.place.folder.join("front.sock");
     for flag in ["--http1.1", "--http2"] {
         let ran = server.curl(&[
             flag,

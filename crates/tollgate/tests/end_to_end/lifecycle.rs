@@ -166,7 +166,10 @@ fn a_unix_listener_leaves_no_file_and_survives_a_left_over_one() {
     // What a process leaves that was killed.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
-    let mut config = String::from("listeners:\n  - address: \"unix:front.sock\"\nsites:\n");
+    let mut config = format!(
+        "listeners:\n  - address: \"unix:{}\"\nsites:\n",
+        socket.display()
+    );
     config.push_str(&place.site(&["shop.test"], &[&format!("http://{}", backend.address())]));
     let mut server = Server::start(place, &config);
     let ran = server.curl(&[

@@ -105,7 +105,7 @@ fn twenty_reloads_under_load_fail_no_request_and_close_no_connection() {
         let text = format!("{config}timeouts: {{ response: {}s }}\n", 50 + round);
         assert_eq!(
             server.reload(&text).as_deref(),
-            Some("ok"),
+            Some("succeeded"),
             "{}",
             server.stderr()
         );
@@ -127,7 +127,7 @@ fn twenty_reloads_under_load_fail_no_request_and_close_no_connection() {
 #[test]
 fn h2load_sees_no_failure_while_reloading() {
     let (server, _backend, config) = served();
-    for flag in ["--h1", "--alpn-list=h2"] {
+    for flag in ["--h1", crate::load::H2] {
         let url = format!("https://127.0.0.1:{}/status/200", server.place.port);
         let client = std::thread::spawn(move || {
             let mut command = Command::new("h2load");
@@ -138,7 +138,7 @@ fn h2load_sees_no_failure_while_reloading() {
             let text = format!("{config}timeouts: {{ response: {}s }}\n", 50 + round);
             assert_eq!(
                 server.reload(&text).as_deref(),
-                Some("ok"),
+                Some("succeeded"),
                 "{}",
                 server.stderr()
             );
@@ -195,7 +195,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
         String::new(),
     ] {
         let said = server.stderr().len();
-        assert_ne!(server.reload(&bad).as_deref(), Some("ok"));
+        assert_ne!(server.reload(&bad).as_deref(), Some("succeeded"));
         assert!(server.stderr().len() > said + 20);
         assert!(
             steady
@@ -206,7 +206,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
         assert!(server.get("/").unwrap().starts_with("HTTP/1.1 200"));
     }
     assert_eq!(before, server.place.folder.read("ecdsa.key"));
-    assert_eq!(server.reload(&config).as_deref(), Some("ok"));
+    assert_eq!(server.reload(&config).as_deref(), Some("succeeded"));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_listener_that_cannot_be_bound_changes_nothing() {
     let bad = config
         .replacen("listeners:\n", &more, 1)
         .replace("names: [\"shop.test\"", "names: [\"new.test\"");
-    assert_ne!(server.reload(&bad).as_deref(), Some("ok"));
+    assert_ne!(server.reload(&bad).as_deref(), Some("succeeded"));
     assert!(server.stderr().contains("in use"), "{}", server.stderr());
     assert!(server.get("/").unwrap().starts_with("HTTP/1.1 200"));
 }
@@ -246,7 +246,7 @@ fn new_certificates_backends_and_listeners_are_taken_up() {
         .replace(_old.address(), second.address());
     assert_eq!(
         server.reload(&text).as_deref(),
-        Some("ok"),
+        Some("succeeded"),
         "{}",
         server.stderr()
     );
@@ -277,7 +277,7 @@ fn new_certificates_backends_and_listeners_are_taken_up() {
         server
             .reload(&config.replace(_old.address(), second.address()))
             .as_deref(),
-        Some("ok")
+        Some("succeeded")
     );
     assert!(crate::tools::eventually(
         std::time::Duration::from_secs(5),
@@ -296,7 +296,7 @@ fn tickets_and_sessions_survive_a_reload() {
         });
         let mut connection = client.connect(server.address(), "shop.test").unwrap();
         connection.exchange(&get("/")).unwrap();
-        assert_eq!(server.reload(&config).as_deref(), Some("ok"));
+        assert_eq!(server.reload(&config).as_deref(), Some("succeeded"));
         let mut connection = client.connect(server.address(), "shop.test").unwrap();
         connection.exchange(&get("/")).unwrap();
         assert!(connection.resumed(), "tls12: {tls12}");
@@ -305,7 +305,7 @@ fn tickets_and_sessions_survive_a_reload() {
     let mut first = common.to_vec();
     first.extend(["-sess_out", "session.pem"]);
     server.s_client(&first, "");
-    assert_eq!(server.reload(&config).as_deref(), Some("ok"));
+    assert_eq!(server.reload(&config).as_deref(), Some("succeeded"));
     let mut second = common.to_vec();
     second.extend(["-sess_in", "session.pem"]);
     let ran = server.s_client(&second, "");
@@ -323,7 +323,7 @@ fn a_dearer_kind_of_key_is_warned_about() {
         .write(&server.place.folder, "ecdsa");
     assert_eq!(
         server.reload(&config).as_deref(),
-        Some("ok"),
+        Some("succeeded"),
         "{}",
         server.stderr()
     );
@@ -340,7 +340,7 @@ fn a_rotated_log_is_reopened() {
     server.wait_log(|line| line["path"] == "/first");
     let folder = &server.place.folder;
     std::fs::rename(folder.join("access.log"), folder.join("access.log.1")).unwrap();
-    assert_eq!(server.reload(&config).as_deref(), Some("ok"));
+    assert_eq!(server.reload(&config).as_deref(), Some("succeeded"));
     server.get("/second").unwrap();
     server.wait_log(|line| line["path"] == "/second");
     assert!(!folder.read("access.log.1").contains("/second"));
@@ -354,7 +354,7 @@ fn a_running_download_is_not_disturbed() {
         .write_all(b"GET /drip/20/50 HTTP/1.1\r\nhost: shop.test\r\nconnection: close\r\n\r\n")
         .unwrap();
     for _ in 0..3 {
-        assert_eq!(server.reload(&config).as_deref(), Some("ok"));
+        assert_eq!(server.reload(&config).as_deref(), Some("succeeded"));
     }
     let bytes = connection.rest().unwrap();
     assert_eq!(bytes.iter().filter(|byte| **byte == b'y').count(), 20_000);

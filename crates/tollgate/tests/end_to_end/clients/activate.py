@@ -15,7 +15,8 @@ def main():
     listener.bind((host, int(port)))
     listener.listen(128)
     # Descriptor 3 is the first that sd_listen_fds(3) speaks of.
-    os.dup2(listener.fileno(), 3, inheritable=True)
+    os.dup2(listener.fileno(), 3)
+    os.set_inheritable(3, True)
     os.environ["LISTEN_FDS"] = "1"
     os.environ["LISTEN_PID"] = str(os.getpid())
     os.execv(sys.argv[2], sys.argv[2:])
