@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::Notify;
 use tollgate_http::request::Parts as RequestHead;
 use tollgate_http::{BodyObserver, End as BodyEnd, Method, Version};
 use tollgate_journal::{End, Event};
@@ -34,6 +35,8 @@ pub struct Account {
     end: Cell<Option<End>>,
     error: RefCell<Option<Cow<'static, str>>>,
     lease: RefCell<Option<Lease>>,
+    uploading: Cell<bool>,
+    upload_over: Notify,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,8 @@ impl Account {
             end: Cell::new(None),
             error: RefCell::new(None),
             lease: RefCell::new(None),
+            uploading: Cell::new(false),
+            upload_over: Notify::new(),
         })
     }
 
@@ -79,6 +84,23 @@ impl Account {
     pub fn backend_answered(&self) {
         self.backend_us
             .set(Some(self.began.elapsed().as_micros() as u64));
+    }
+
+    /// The client has a body to send.
+    pub fn uploading(&self) {
+        self.uploading.set(true);
+    }
+
+    /// Whether the client is still sending its body.
+    pub fn is_uploading(&self) -> bool {
+        self.uploading.get()
+    }
+
+    /// Waits until the body was sent or given up.
+    pub async fn uploaded(&self) {
+        while self.uploading.get() {
+            self.upload_over.notified().await;
+        }
     }
 
     /// Keeps the place at the backend until the account is given.
@@ -184,7 +206,10 @@ impl BodyObserver for Upload {
         self.0.sent.set(self.0.sent.get() + bytes as u64);
     }
 
-    fn ended(&self, _: BodyEnd) {}
+    fn ended(&self, _: BodyEnd) {
+        self.0.uploading.set(false);
+        self.0.upload_over.notify_one();
+    }
 }
 
 /// Hears of the response body; its end is the end of the request.

@@ -4,11 +4,12 @@
 //! request may go to a second one, and what a client is told when none answers.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use tollgate_config::{BackendProtocol, Limits};
 use tollgate_http::request::Parts;
 use tollgate_http::{
-    Body, Checkout, ClientLimits, Closed, ConnectionWatch, Ended, Method, Pool, Protocol, Request,
+    Body, Checkout, ClientLimits, Closed, ConnectionWatch, Ended, HeaderValue, Method, Pool, Protocol, Request,
     Response, SendError, ServerLimits, StatusCode,
 };
 use tollgate_journal::End;
@@ -38,7 +39,7 @@ pub async fn converse(connection: &Rc<Connection>, stream: TlsStream<Wire>) -> E
     loop {
         let stop = {
             let worker = Rc::clone(&connection.worker);
-            async move { worker.draining().await }
+            async move { worker.ending(protocol).await }
         };
         let (visitor, handled) = (Rc::clone(&visitor), Rc::clone(connection));
         let handler = move |request| exchange(Rc::clone(&handled), Rc::clone(&visitor), request);
@@ -92,6 +93,7 @@ async fn exchange(
         Ok(repeatable) => {
             let repeatable = repeatable && body.is_empty();
             if !body.is_empty() {
+                account.uploading();
                 body.observe(Rc::new(Upload(Rc::clone(&account))));
             }
             forwarded(
@@ -105,6 +107,12 @@ async fn exchange(
         }
     };
     account.answered(response.status().as_u16());
+    if connection.worker.is_draining() {
+        // HTTP/2 connections have no such field; hyper leaves it out there.
+        response
+            .headers_mut()
+            .insert("connection", HeaderValue::from_static("close"));
+    }
     response.body_mut().observe(Rc::new(Download(account)));
     response
 }
@@ -155,18 +163,21 @@ enum Try {
 }
 
 /// What a client is told when a backend does not answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Refusal {
     status: StatusCode,
     sentence: &'static str,
     /// Label value of the backend failure; `None` when the backend is not to blame.
     reason: Option<&'static str>,
+    /// What the operator reads in the access log; `None` where the label says it all.
+    detail: Option<String>,
 }
 
 const NO_BACKEND: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
     sentence: "no backend is available\n",
     reason: None,
+    detail: None,
 };
 
 /// Sends the request to a backend, and to a further one where that is safe.
@@ -187,10 +198,20 @@ async fn forwarded(
     let mut refusal = NO_BACKEND;
     let mut tried = Vec::new();
     while let (Some(request), Some(mut lease)) = (next.take(), Lease::take(site, &tried)) {
+        if !tried.is_empty() {
+            connection.retried();
+        }
         let backend = &site.site.backends[lease.number()];
         account.trying(&backend.label, tried.len() as u32);
-        let attempt = try_backend(connection, visitor, backend, request).await;
-        let failed = match attempt {
+        let attempt = try_backend(
+            connection,
+            visitor,
+            account,
+            backend,
+            request,
+            copy.as_ref(),
+        );
+        refusal = match attempt.await {
             Try::Answered(response) => {
                 return delivered(connection, account, lease, &method, response);
             }
@@ -203,23 +224,22 @@ async fn forwarded(
                 why
             }
         };
-        if let Some(reason) = failed.reason {
-            lease.failed();
-            connection.backend_failed(lease.number(), reason);
-        }
-        refusal = failed;
         tried.push(lease.number());
-        if tried.len() > allowed || failed.reason.is_none() {
+        let Some(reason) = refusal.reason else { break };
+        lease.failed();
+        connection.backend_failed(lease.number(), reason);
+        if tried.len() > allowed {
             break;
         }
-        connection.retried();
     }
-    let end = if refusal.reason.is_some() || tried.is_empty() {
-        End::BackendFailed
-    } else {
-        End::ClientClosed
+    let end = match refusal.reason {
+        None if !tried.is_empty() => End::ClientClosed,
+        Some(_) | None => End::BackendFailed,
     };
-    account.end(end, Some(refusal.reason.unwrap_or("request_body").into()));
+    let detail = refusal
+        .detail
+        .unwrap_or_else(|| refusal.sentence.trim_end().to_owned());
+    account.end(end, Some(detail.into()));
     tollgate_http::plain(refusal.status, refusal.sentence)
 }
 
@@ -258,8 +278,10 @@ fn clone_head(request: &Request<Body>) -> Request<Body> {
 async fn try_backend(
     connection: &Rc<Connection>,
     visitor: &Visitor,
+    account: &Account,
     backend: &LiveBackend,
     request: Request<Body>,
+    copy: Option<&Request<Body>>,
 ) -> Try {
     let pool = match backend.proxy_protocol {
         None => &connection.worker.pool,
@@ -280,54 +302,97 @@ async fn try_backend(
             },
         };
         let limit = connection.live.live.timeouts.response;
-        match tokio::time::timeout(limit, lease.send(request)).await {
+        match answered_within(limit, account, lease.send(request)).await {
             Ok(Ok(response)) => return Try::Answered(response),
             // A pooled connection that had closed meanwhile says nothing about the backend: take another.
             Ok(Err(SendError::Unsent(back))) if !fresh => request = *back,
-            Ok(Err(SendError::Unsent(back))) => return Try::Again(*back, CLOSED),
-            Ok(Err(SendError::Stale)) => return Try::Lost(STALE),
+            Ok(Err(SendError::Unsent(back))) => {
+                return Try::Again(
+                    *back,
+                    closed(backend, "closed the connection before the request was sent"),
+                );
+            }
+            Ok(Err(SendError::Stale)) => match copy {
+                Some(copy) => request = clone_head(copy),
+                None => {
+                    return Try::Lost(closed(
+                        backend,
+                        "closed a pooled connection, and this request is not safe to repeat",
+                    ));
+                }
+            },
             Ok(Err(SendError::RequestBody(error))) => return Try::Lost(body_refusal(&error)),
             Ok(Err(SendError::Failed(fault))) => {
-                return Try::Lost(Refusal {
+                let why = Refusal {
                     reason: Some(fault.name()),
-                    ..CLOSED
-                });
+                    ..closed(backend, &fault.to_string())
+                };
+                return Try::Lost(why);
             }
-            Err(_) => return Try::Lost(TIMED_OUT),
+            Err(TooLate) => return Try::Lost(timed_out(backend, limit)),
         }
     }
 }
 
-const CLOSED: Refusal = Refusal {
-    status: StatusCode::BAD_GATEWAY,
-    sentence: "the backend broke off\n",
-    reason: Some("closed"),
-};
-const STALE: Refusal = Refusal {
-    reason: Some("stale_connection"),
-    ..CLOSED
-};
-const TIMED_OUT: Refusal = Refusal {
-    status: StatusCode::GATEWAY_TIMEOUT,
-    sentence: "the backend did not answer in time\n",
-    reason: Some("response_timeout"),
-};
+/// The time for a response is over.
+struct TooLate;
+
+/// Waits for a response for `limit` from the end of the request on; while the client is still sending
+/// its body, the rate rule of the sweep is what ends a request that goes nowhere.
+async fn answered_within<T>(
+    limit: Duration,
+    account: &Account,
+    response: impl Future<Output = T>,
+) -> Result<T, TooLate> {
+    if !account.is_uploading() {
+        return tokio::time::timeout(limit, response)
+            .await
+            .map_err(|_| TooLate);
+    }
+    tokio::select! {
+        biased;
+        response = response => Ok(response),
+        () = async { account.uploaded().await; tokio::time::sleep(limit).await } => Err(TooLate),
+    }
+}
+
+fn closed(backend: &LiveBackend, what: &str) -> Refusal {
+    Refusal {
+        status: StatusCode::BAD_GATEWAY,
+        sentence: "the backend broke off\n",
+        reason: Some("closed"),
+        detail: Some(format!("{}: {what}", backend.label)),
+    }
+}
+
+fn timed_out(backend: &LiveBackend, limit: Duration) -> Refusal {
+    Refusal {
+        status: StatusCode::GATEWAY_TIMEOUT,
+        sentence: "the backend did not answer in time\n",
+        reason: Some("response_timeout"),
+        detail: Some(format!(
+            "{}: no response within {limit:?}; see timeouts: response",
+            backend.label
+        )),
+    }
+}
 
 fn dial_refusal(error: &DialError) -> Refusal {
-    match error {
-        DialError::Timeout(..) => Refusal {
-            reason: Some(error.name()),
-            ..TIMED_OUT
-        },
-        DialError::NoDescriptors(_) => Refusal {
-            reason: Some(error.name()),
-            ..NO_BACKEND
-        },
-        _ => Refusal {
-            status: StatusCode::BAD_GATEWAY,
-            sentence: "the backend cannot be reached\n",
-            reason: Some(error.name()),
-        },
+    let (status, sentence) = match error {
+        DialError::Timeout(..) => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "the backend cannot be reached in time\n",
+        ),
+        DialError::NoDescriptors(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "no backend is available\n")
+        }
+        _ => (StatusCode::BAD_GATEWAY, "the backend cannot be reached\n"),
+    };
+    Refusal {
+        status,
+        sentence,
+        reason: Some(error.name()),
+        detail: Some(error.to_string()),
     }
 }
 
@@ -345,6 +410,7 @@ fn body_refusal(error: &tollgate_http::BodyError) -> Refusal {
         status,
         sentence,
         reason: None,
+        detail: Some(error.to_string()),
     }
 }
 

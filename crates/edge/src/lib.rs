@@ -253,9 +253,10 @@ impl Edge {
         reports
     }
 
-    /// Accepts no more and lets running requests and connections end.
-    pub fn drain(&mut self) {
-        self.tell(|| Command::Drain);
+    /// Accepts no more and lets running requests and connections end; kept connections without a
+    /// request are closed after `grace`.
+    pub fn drain(&mut self, grace: Duration) {
+        self.tell(|| Command::Drain(grace));
         self.sockets.clear();
     }
 

@@ -267,7 +267,7 @@ impl LiveSite {
                 return Some(None);
             }
             let mut policy = policy.clone();
-            if mode == Mode::Tcp && site.mode.is_none() {
+            if mode == Mode::Tcp && site.mode.is_none() && policy.alpn == ["h2", "http/1.1"] {
                 // The list is the http default here: bytes are relayed to a backend that never saw it.
                 policy.alpn.clear();
             }

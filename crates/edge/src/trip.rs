@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tollgate_config::Mode;
 use tollgate_journal::End as LogEnd;
 use tollgate_preface::Reading;
-use tollgate_terms::Culprit;
+use tollgate_terms::{Culprit, TlsVersion};
 use tollgate_tls::hello::ClientHello;
 use tollgate_tls::{HelloFailure, ServerSite, TlsStream};
 
@@ -26,6 +26,7 @@ use crate::wire::Wire;
 /// Alert descriptions of RFC 8446, section 6, that are decided here rather than in `tls`.
 const UNRECOGNIZED_NAME: u8 = 112;
 const INTERNAL_ERROR: u8 = 80;
+const PROTOCOL_VERSION: u8 = 70;
 
 /// The answer to a browser that speaks plain HTTP to a TLS port.
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -46,9 +47,9 @@ pub async fn run(connection: Rc<Connection>, wire: Wire) {
     }
     let ending = match Box::pin(handshaken(&connection, wire)).await {
         Err(refusal) => refusal,
-        Ok(Handshaken::Http(stream)) => gateway::converse(&connection, stream).await,
-        Ok(Handshaken::Tcp(mut stream)) => paired(&connection, &mut stream).await,
-        Ok(Handshaken::Passthrough(mut wire)) => paired(&connection, &mut wire).await,
+        Ok(Handshaken::Http(stream)) => Box::pin(gateway::converse(&connection, stream)).await,
+        Ok(Handshaken::Tcp(stream)) => Box::pin(paired(&connection, stream)).await,
+        Ok(Handshaken::Passthrough(wire)) => Box::pin(paired(&connection, wire)).await,
     };
     connection.end(ending);
 }
@@ -75,6 +76,11 @@ async fn handshaken(connection: &Rc<Connection>, wire: Wire) -> Result<Handshake
             .handshaken(&connection.entry, Phase::Relay);
         connection.passed_through();
         return Ok(Handshaken::Passthrough(wire));
+    }
+    if !hello.offers(TlsVersion::Tls12) && !hello.offers(TlsVersion::Tls13) {
+        send_alert(&mut wire, PROTOCOL_VERSION).await;
+        let message = "the client offers neither TLS 1.2 nor 1.3".to_owned();
+        return Err(refused("no_common_version", Culprit::Client, message));
     }
     let server = match (mode, &site.http, &site.tcp) {
         (Mode::Http, Some(server), _) | (Mode::Tcp, _, Some(server)) => server,
@@ -217,23 +223,30 @@ async fn handshake(
             connection.handshaken(facts);
             Ok(stream)
         }
-        Err((_, failure)) => Err(refused(
-            failure.reason().name(),
-            failure.culprit(),
-            failure.to_string(),
-        )),
+        Err((mut wire, failure)) => {
+            // The alert has been sent; a close with unread data behind it would overtake it.
+            answer_and_close(&mut wire, &[]).await;
+            Err(refused(
+                failure.reason().name(),
+                failure.culprit(),
+                failure.to_string(),
+            ))
+        }
     }
 }
 
 /// Joins a client with a backend until both are done.
-async fn paired(connection: &Rc<Connection>, client: &mut dyn End) -> Ending {
-    let Some((mut lease, mut backend)) = reach_one(connection).await else {
-        return Ending::Broken {
-            end: LogEnd::BackendFailed,
-            message: "no backend could be reached".to_owned(),
-        };
+async fn paired(connection: &Rc<Connection>, mut client: impl End) -> Ending {
+    let (mut lease, mut backend) = match Box::pin(reach_one(connection)).await {
+        Ok(reached) => reached,
+        Err(message) => {
+            return Ending::Broken {
+                end: LogEnd::BackendFailed,
+                message,
+            };
+        }
     };
-    match relay(client, &mut backend, connection).await {
+    match relay(&mut client, &mut backend, connection).await {
         Ok(()) => Ending::Complete,
         Err((Broken::Client, error)) => Ending::Broken {
             end: LogEnd::ClientClosed,
@@ -251,13 +264,18 @@ async fn paired(connection: &Rc<Connection>, client: &mut dyn End) -> Ending {
 }
 
 /// A connection to a backend of the site; each that fails is left out of the next try.
-async fn reach_one(connection: &Rc<Connection>) -> Option<(Lease, BackendStream)> {
-    let site = connection.site()?;
+async fn reach_one(connection: &Rc<Connection>) -> Result<(Lease, BackendStream), String> {
+    let mut last = "no backend is available".to_owned();
+    let Some(site) = connection.site() else {
+        return Err(last);
+    };
     let timeouts = connection.live.live.timeouts;
     let server_name = connection.server_name();
     let mut tried: Vec<usize> = Vec::new();
     loop {
-        let mut lease = Lease::take(site, &tried)?;
+        let Some(mut lease) = Lease::take(site, &tried) else {
+            return Err(last);
+        };
         let backend = &site.site.backends[lease.number()];
         connection.set_backend(&backend.label);
         let announcement = Announcement {
@@ -276,12 +294,13 @@ async fn reach_one(connection: &Rc<Connection>) -> Option<(Lease, BackendStream)
         {
             Ok(stream) => {
                 lease.connected();
-                return Some((lease, stream));
+                return Ok((lease, stream));
             }
             Err(error) => {
                 lease.failed();
                 connection.backend_failed(lease.number(), error.name());
                 tried.push(lease.number());
+                last = error.to_string();
             }
         }
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{AbortHandle, LocalSet, spawn_local};
 use tollgate_balance::{Balancer, PassiveHealth, State, Strategy, Weight};
 use tollgate_config::{AcceptMode, ListenAddress};
-use tollgate_http::Pool;
+use tollgate_http::{Pool, Protocol};
 use tollgate_journal::{Entry as Line, Journal};
 use tollgate_meter::{Meter, MeterNames, Places, Snapshot};
 use tollgate_tls::Buffers;
@@ -55,8 +55,8 @@ pub enum Command {
     Checked(Arc<str>, Arc<str>, bool),
     /// Report what was counted.
     Report(oneshot::Sender<Report>),
-    /// Accept no more, let requests end, close what is idle.
-    Drain,
+    /// Accept no more, let requests end; close what is idle once this much time has passed.
+    Drain(Duration),
     /// End whatever is left.
     Finish,
 }
@@ -164,10 +164,10 @@ pub struct Worker {
     pub(crate) roster: Roster,
     pub(crate) buffers: Buffers,
     pub(crate) scratch: RefCell<Box<[u8]>>,
-    pub(crate) draining: Cell<bool>,
+    stage: Cell<Stage>,
     /// Idle connections to backends; a reload keeps those whose backend stays the same.
     pub(crate) pool: Rc<Pool>,
-    drain: Notify,
+    stage_changed: Notify,
     live: RefCell<Rc<WorkerLive>>,
     journal: RefCell<Option<Journal>>,
     shared: Arc<Shared>,
@@ -178,6 +178,17 @@ pub struct Worker {
     accept: AcceptMode,
     next_peer: Cell<usize>,
     dice: RefCell<fastrand::Rng>,
+}
+
+/// How far a worker is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not at all.
+    Serving,
+    /// Accepts no more; what is open goes on, and is told to end with its next response.
+    Draining,
+    /// Idle connections are closed.
+    Closing,
 }
 
 /// What a worker starts with.
@@ -207,9 +218,9 @@ impl Worker {
             roster: Roster::default(),
             buffers: Buffers::new(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
-            draining: Cell::new(false),
+            stage: Cell::new(Stage::Serving),
             pool: Pool::new(),
-            drain: Notify::new(),
+            stage_changed: Notify::new(),
             live: RefCell::new(Rc::new(WorkerLive {
                 live: Arc::clone(&seat.live),
                 sites: Vec::new(),
@@ -229,11 +240,33 @@ impl Worker {
         worker
     }
 
-    /// Waits until this worker is told to drain.
-    pub(crate) async fn draining(&self) {
-        while !self.draining.get() {
-            self.drain.notified().await;
+    /// Waits until connections of this protocol are to end.
+    ///
+    /// HTTP/2 says GOAWAY as soon as the drain begins, and no request is lost by it. A kept HTTP/1.1
+    /// connection may have its next request on the way: it is told with that response, and closed
+    /// without one only after the grace.
+    pub(crate) async fn ending(&self, protocol: Protocol) {
+        let reached = || match protocol {
+            Protocol::Http1 => self.stage.get() == Stage::Closing,
+            Protocol::Http2 => self.stage.get() != Stage::Serving,
+        };
+        loop {
+            let changed = self.stage_changed.notified();
+            if reached() {
+                return;
+            }
+            changed.await;
         }
+    }
+
+    /// Whether this worker is on its way out.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.stage.get() != Stage::Serving
+    }
+
+    fn enter(&self, stage: Stage) {
+        self.stage.set(stage);
+        self.stage_changed.notify_waiters();
     }
 
     pub(crate) fn has_log(&self) -> bool {
@@ -436,11 +469,15 @@ impl Worker {
             Command::Checked(site, backend, up) => self.checked(&site, &backend, up),
             // A parent that no longer waits for the report has no use for it.
             Command::Report(reply) => drop(reply.send(self.report())),
-            Command::Drain => {
-                self.draining.set(true);
+            Command::Drain(grace) => {
                 self.unlisten(|_| true);
-                self.drain.notify_waiters();
-                self.roster.end_idle();
+                self.enter(Stage::Draining);
+                let worker = Rc::clone(self);
+                spawn_local(async move {
+                    tokio::time::sleep(grace).await;
+                    worker.enter(Stage::Closing);
+                    worker.roster.end_idle();
+                });
             }
             Command::Finish => {
                 self.roster.end_all();
@@ -602,7 +639,7 @@ async fn sweep(worker: Rc<Worker>) {
         let timeouts = worker.live.borrow().live.timeouts;
         worker.roster.sweep(now, &timeouts);
         worker.pool.sweep(POOL_SWEEPS);
-        if worker.draining.get() {
+        if worker.stage.get() == Stage::Closing {
             worker.roster.end_idle();
         }
     }

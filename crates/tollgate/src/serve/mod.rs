@@ -36,6 +36,9 @@ use setup::{Complaint, Origin};
 /// How often the coarse clock moves and ticket keys are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
+/// How long a kept HTTP/1.1 connection may wait for its next request once the drain has begun.
+const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
 /// Why the run ended before its time.
 enum Failure {
     /// The configuration, or what it names.
@@ -441,7 +444,7 @@ impl Parent {
         }
         self.health.abort();
         let limit = self.config.timeouts.drain;
-        self.edge.drain();
+        self.edge.drain(DRAIN_GRACE.min(limit / 2));
         let left = self.edge.drained(limit).await;
         if left > 0 {
             say::warning(&format!(
