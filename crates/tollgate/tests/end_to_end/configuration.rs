@@ -160,7 +160,7 @@ fn validity_order_and_names_of_certificates_are_looked_at() {
             place.folder.write("wrong.key", leaf.key_pem);
             text.replace("ecdsa.", "wrong.")
         },
-        &["wrong.pem", "order"],
+        &["wrong.pem", "must come first"],
     );
     finding(
         |place, text| {
