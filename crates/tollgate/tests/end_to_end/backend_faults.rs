@@ -38,7 +38,7 @@ fn no_backend_is_a_502_that_the_log_explains() {
     assert!(
         line["error"]
             .as_str()
-            .is_some_and(|text| text.contains("refused")),
+            .is_some_and(|text| text.contains("refuse")),
         "{line}"
     );
 }

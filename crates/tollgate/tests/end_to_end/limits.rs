@@ -196,3 +196,65 @@ fn one_address_may_not_take_all_connections() {
         .get("/")
         .is_ok()));
 }
+
+/// HTTP/2 frames by hand: kind, flags, stream and payload.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Whether the server ended the connection while these frames were sent again and again.
+fn flooded(server: &Server, rounds: u32, round: impl Fn(u32) -> Vec<u8>) -> bool {
+    let offer = Offer {
+        alpn: &["h2"],
+        ..Offer::default()
+    };
+    let client = server.client(&offer);
+    let mut connection = client.connect(server.address(), "shop.test").unwrap();
+    let mut start = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    start.extend(frame(4, 0, 0, &[]));
+    connection.write_all(&start).unwrap();
+    for number in 0..rounds {
+        if connection.write_all(&round(number)).is_err() {
+            return true;
+        }
+    }
+    let (bytes, error) = connection.rest_and_end();
+    // A GOAWAY with an error code, or an end without one.
+    error.is_some() || bytes.windows(4).any(|window| window == [0, 0, 8, 7]) || !bytes.is_empty()
+}
+
+#[test]
+fn floods_of_http2_frames_end_their_connection_and_nothing_else() {
+    let (server, backend) = served("timeouts: { idle: 3s, header: 3s }\n");
+    let mut steady = server.connect();
+    // :method GET, :scheme https, :path /, :authority shop.test
+    let mut head = vec![0x82, 0x87, 0x84, 0x41, 9];
+    head.extend(b"shop.test");
+    // CVE-2023-44487: streams opened and reset at once.
+    assert!(flooded(&server, 5000, |number| {
+        let stream = number * 2 + 1;
+        let mut bytes = frame(1, 5, stream, &head);
+        bytes.extend(frame(3, 0, stream, &[0, 0, 0, 8]));
+        bytes
+    }));
+    let seen = backend.seen().heads().len();
+    assert!(
+        seen < 1000,
+        "{seen} of 5000 reset requests reached the backend"
+    );
+    // CVE-2024-27316: a head that goes on in CONTINUATION frames for ever.
+    assert!(flooded(&server, 2000, |number| {
+        if number == 0 {
+            frame(1, 1, 1, &head)
+        } else {
+            let mut more = vec![0x40, 1, b'x', 127, 0x81, 0x07];
+            more.extend([b'a'; 1024]);
+            frame(9, 0, 1, &more)
+        }
+    }));
+    assert!(steady.exchange(&get("/status/200")).is_ok());
+}
