@@ -175,7 +175,12 @@ def figures(result, case):
 def measure(listed, options):
     kept = {}
     problems = []
+    others = []
     for repetition in range(options.repetitions):
+        others.append(busy())
+        if others[-1] > 0.1:
+            print(f"other processes take {others[-1]:.0%} of this machine: stop them for figures worth quoting",
+                  file=sys.stderr)
         for case in CASES:
             if options.cases and case[0] not in options.cases:
                 continue
@@ -195,7 +200,7 @@ def measure(listed, options):
                      "client_cpu_share": result["client_cpu_seconds"] / max(result["seconds"], 1e-9),
                      "kinds": result["handshakes"]["kinds"]})
                 print(f"{label} {sum(parts):8.2f} {case[2]}", file=sys.stderr)
-    return kept, problems
+    return kept, problems, others
 
 
 def median_run(runs):
@@ -215,19 +220,29 @@ def version_of(*command):
     return (done.stdout + done.stderr).strip().splitlines()[0]
 
 
+def busy():
+    """Share of both cores' time that other processes took over one second: they cost the figures their worth."""
+    def idle_and_all():
+        times = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return times[3] + times[4], sum(times)
+    idle, total = idle_and_all()
+    time.sleep(1)
+    idle_after, total_after = idle_and_all()
+    return round(1 - (idle_after - idle) / max(total_after - total, 1), 2)
+
+
 def machine():
     model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), "unknown")
     family = [line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
               if line.split("\t")[0] in ("cpu family", "model", "stepping")][:3]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE)
     return {
         "date": datetime.date.today().isoformat(),
         "processor": f"{model}, family/model/stepping {'/'.join(family)}",
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "versions": {
-            "tollgate": f"{version_of(TOLLGATE, '--version')} at {commit.stdout.strip()}",
+            "tollgate": version_of(TOLLGATE, "--version") + os.environ.get("TOLLGATE_COMMIT", ""),
             "nginx": version_of("nginx", "-v"),
             "haproxy": version_of("haproxy", "-v"),
             "hitch": version_of("hitch", "--version"),
@@ -245,6 +260,9 @@ def table(summary, facts, problems, options):
              "server per operation, with its user + system parts; an operation in tcp mode and a fresh or resumed one in "
              "http mode is connect, handshake, one request with a 1 KB reply, close. Every run was checked by the client "
              "for kind, version, suite, group and certificate of each handshake.", ""]
+    if facts["busy_with_others"] > 0.1:
+        lines += [f"**The machine was not idle: other processes took up to {facts['busy_with_others']:.0%} of it. "
+                  "Read the ratios, not the figures.**", ""]
     for mode, peers in [("http", ["nginx", "haproxy", "tollgate"]), ("tcp", ["nginx", "haproxy", "hitch", "tollgate"])]:
         lines += [f"## {mode} mode", "",
                   "| | " + " | ".join(peers) + " | of nginx | of the best peer |",
@@ -318,7 +336,7 @@ def main():
                 server.process = start(server.command, SERVER_CORE, server.port, folder, running)
             for server in listed:
                 server.second = second.process if server.rsa_port == second.port else None
-            kept, problems = measure(listed, options)
+            kept, problems, others = measure(listed, options)
         finally:
             for process in running:
                 process.terminate()
@@ -329,6 +347,7 @@ def main():
                     process.kill()
     summary = {case: {key: median_run(runs) for key, runs in found.items()} for case, found in kept.items()}
     facts = machine()
+    facts["busy_with_others"] = max(others)
     text = table(summary, facts, problems, options)
     print(text)
     if options.out != "-":
