@@ -42,6 +42,9 @@ pub enum LoadError {
     /// A share outside 0 to 1.
     #[error("a hit rate of {0} is not possible; give a share from 0 to 1, such as 0.9")]
     HitRate(f64),
+    /// HTTP/2 would be agreed, which a load run does not speak.
+    #[error("a load run speaks HTTP/1.1 only; leave {0:?} out of the application protocols")]
+    Alpn(String),
     /// No connection is allowed.
     #[error("{0} must be more than zero")]
     Zero(&'static str),
@@ -430,6 +433,9 @@ async fn within<T>(
 fn check(options: &LoadOptions) -> Result<(), LoadError> {
     if !(0.0..=1.0).contains(&options.hit_rate) {
         return Err(LoadError::HitRate(options.hit_rate));
+    }
+    if let Some(protocol) = options.alpn.iter().find(|name| name.starts_with("h2")) {
+        return Err(LoadError::Alpn(protocol.clone()));
     }
     if options.connections == 0 {
         return Err(LoadError::Zero("the number of connections"));

@@ -71,7 +71,7 @@ pub struct LoadOptions {
     pub group: Option<NamedGroup>,
     /// Claim to verify RSA signatures only. Default false.
     pub rsa_only: bool,
-    /// Application protocols offered. Default `http/1.1`; requests are HTTP/1.1 whatever is agreed.
+    /// Application protocols offered. Default `http/1.1`; `h2` is refused, because requests are HTTP/1.1.
     pub alpn: Vec<String>,
     /// Path that is requested. Default `/`; for `download` `/bytes/104857600`.
     pub path: String,

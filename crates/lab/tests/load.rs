@@ -255,6 +255,11 @@ async fn a_run_that_cannot_begin_says_why() {
         ..options(Mode::Tps, "127.0.0.1:1")
     });
     assert!(matches!(watch.await, Err(LoadError::Watch(u32::MAX))));
+    let alpn = run(LoadOptions {
+        alpn: vec!["h2".into()],
+        ..options(Mode::Tps, "127.0.0.1:1")
+    });
+    assert!(matches!(alpn.await, Err(LoadError::Alpn(_))));
     let target = run(options(Mode::Tps, "localhost")).await;
     assert!(matches!(target, Err(LoadError::Target(_))));
 }
