@@ -86,7 +86,7 @@ pub const TRY_NEXT: &str = "
 Try next:
   curl --insecure https://localhost:8443/
   openssl s_client -connect localhost:8444 -tls1_2 -reconnect </dev/null | grep -E '^(New|Reused)'
-  open http://127.0.0.1:9180/ in a browser: what TLS costs here, live
+  open http://127.0.0.1:9180/ in a browser: what was negotiated and counted, live
 
 Ctrl-C ends it.
 ";
