@@ -50,6 +50,8 @@ pub enum Outcome {
     Answered,
     /// It could not be reached, did not answer in time, or broke off.
     Failed,
+    /// Nobody waited for it any more: neither for nor against it.
+    Abandoned,
 }
 
 /// Whether a backend is given work.
@@ -177,6 +179,17 @@ impl Balancer {
         match outcome {
             Outcome::Answered => backend.show_life(),
             Outcome::Failed => backend.fail(self.passive, now),
+            Outcome::Abandoned => {}
+        }
+    }
+
+    /// Takes over what live traffic has shown of the backend that is number `there` in `before`.
+    pub fn inherit(&mut self, index: usize, before: &Self, there: usize) {
+        if let (Some(backend), Some(known)) =
+            (self.backends.get_mut(index), before.backends.get(there))
+        {
+            backend.traffic = known.traffic;
+            backend.last_failure = known.last_failure;
         }
     }
 

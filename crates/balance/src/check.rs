@@ -22,6 +22,11 @@ impl Check {
         }
     }
 
+    /// The same for a backend that is known to be up or down already.
+    pub fn starting(self, is_up: bool) -> Self {
+        Self { is_up, ..self }
+    }
+
     /// Whether the backend is up.
     pub fn is_up(&self) -> bool {
         self.is_up
@@ -47,6 +52,13 @@ impl Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backend_that_was_known_to_be_down_rises_by_successes() {
+        let mut check = Check::new(2, 3).starting(false);
+        assert_eq!(check.observe(true), None);
+        assert_eq!(check.observe(true), Some(true));
+    }
 
     #[test]
     fn a_backend_falls_after_three_failures_and_rises_after_two_successes() {
