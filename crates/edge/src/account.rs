@@ -108,6 +108,14 @@ impl Account {
         *self.lease.borrow_mut() = Some(lease);
     }
 
+    /// The backend broke off in the middle of its response.
+    fn backend_broke_off(&self) {
+        if let Some(lease) = &mut *self.lease.borrow_mut() {
+            lease.failed();
+            self.connection.backend_failed(lease.number(), "truncated");
+        }
+    }
+
     /// Says how it ended; the first word stands.
     pub fn end(&self, end: End, error: Option<Cow<'static, str>>) {
         if self.end.get().is_none() {
@@ -167,7 +175,9 @@ impl Drop for Account {
             let mut meter = connection.worker.meter.borrow_mut();
             meter.request(site, self.protocol, self.status.get(), micros);
             meter.bytes(site, "http", Direction::BackendOut, self.sent.get());
-            meter.bytes(site, "http", Direction::BackendIn, self.received.get());
+            if self.backend_us.get().is_some() {
+                meter.bytes(site, "http", Direction::BackendIn, self.received.get());
+            }
         }
         let Some(words) = self.words.take() else {
             return;
@@ -227,6 +237,7 @@ impl BodyObserver for Download {
             BodyEnd::SourceFailed => {
                 let error = "the backend broke off in the middle of its response; the client was cut off as well";
                 self.0.end(End::BackendTruncated, Some(error.into()));
+                self.0.backend_broke_off();
             }
             BodyEnd::TooLarge => self.0.end(
                 End::Error,

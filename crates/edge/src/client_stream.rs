@@ -12,6 +12,7 @@ use tokio::time::{Sleep, sleep};
 use tollgate_tls::TlsStream;
 
 use crate::connection::Connection;
+use crate::relay::Tally;
 use crate::wire::Wire;
 
 /// A ticket that no response has carried by then is sent by itself, so that a client that says
@@ -35,12 +36,19 @@ impl ClientStream {
         }
     }
 
-    /// Waits until the socket has something to read.
+    /// Ready when the socket has something to read.
     ///
     /// # Errors
     /// When the socket cannot be watched any more.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.stream.get_ref().readable().await
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.get_ref().poll_readable(cx)
+    }
+
+    /// Says goodbye, as far as that goes without waiting; an idle socket has room for it.
+    pub fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // A client that is gone already needs no goodbye.
+        let _ = self.stream.poll_shutdown(cx);
+        Poll::Ready(())
     }
 
     /// Sends a held ticket once `TICKET_PATIENCE` has passed without a write.

@@ -15,8 +15,13 @@ use tollgate_journal::{End, Entry as Line, Event, Peer};
 use tollgate_meter::Direction;
 use tollgate_terms::{Culprit, HandshakeFacts};
 
+use crate::relay::Tally;
 use crate::roster::{Entry, Overdue};
-use crate::worker::{Admission, Worker, WorkerLive, WorkerSite};
+use crate::shared::Admission;
+use crate::worker::{Worker, WorkerLive, WorkerSite};
+
+/// The meter hears of a connection's bytes at its end, and whenever this many have come together.
+const METER_STEP_BYTES: u64 = 256 * 1024;
 
 /// What is known of one connection so far.
 #[derive(Debug)]
@@ -28,9 +33,12 @@ pub struct Connection {
     pub(crate) listener: usize,
     peer: Cell<Option<SocketAddr>>,
     local: Cell<Option<SocketAddr>>,
-    /// Counted against `limits: connections_per_client`; the socket's peer, whatever a PROXY header says.
-    admission: Admission,
+    /// Counted against `limits: connections_per_client`; the client that a PROXY header names, where
+    /// one must come, else the socket's peer.
+    admission: Cell<Admission>,
     accepted: Instant,
+    /// From accept to the first byte.
+    silent_micros: Cell<u32>,
     handshake_micros: Cell<u32>,
     site: Cell<Option<usize>>,
     mode: Cell<Option<Mode>>,
@@ -39,6 +47,8 @@ pub struct Connection {
     server_name: RefCell<Option<Arc<str>>>,
     from_client: Cell<u64>,
     to_client: Cell<u64>,
+    /// Of both, what the meter has seen.
+    metered: Cell<(u64, u64)>,
     backend: RefCell<Option<Arc<str>>>,
     ending: RefCell<Ending>,
 }
@@ -84,8 +94,9 @@ impl Connection {
             listener,
             peer: Cell::new(peer),
             local: Cell::new(local),
-            admission,
+            admission: Cell::new(admission),
             accepted: Instant::now(),
+            silent_micros: Cell::new(0),
             handshake_micros: Cell::new(0),
             site: Cell::new(None),
             mode: Cell::new(None),
@@ -94,6 +105,7 @@ impl Connection {
             server_name: RefCell::new(None),
             from_client: Cell::new(0),
             to_client: Cell::new(0),
+            metered: Cell::new((0, 0)),
             backend: RefCell::new(None),
             ending: RefCell::new(Ending::Unsaid),
         })
@@ -113,6 +125,20 @@ impl Connection {
     pub fn set_addresses(&self, source: Option<SocketAddr>, destination: Option<SocketAddr>) {
         self.peer.set(source);
         self.local.set(destination);
+    }
+
+    /// Counts the client of a PROXY header against `limits: connections_per_client`; says whether it
+    /// may have one more connection.
+    pub(crate) fn admit_announced(&self) -> bool {
+        if self.admission.get() == Admission::Uncounted {
+            self.admission.set(self.worker.admission(self.peer()));
+        }
+        self.admission.get() != Admission::TooMany
+    }
+
+    /// Notes that the first byte has come.
+    pub(crate) fn spoke(&self) {
+        self.silent_micros.set(micros(self.accepted.elapsed()));
     }
 
     /// What the handshake was; `None` before it is over, and for passthrough.
@@ -163,11 +189,6 @@ impl Connection {
         meter.opened(self.listener_place(), "passthrough");
     }
 
-    /// The worker's buffer for bytes on their way through.
-    pub fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
-        self.worker.scratch.borrow_mut()
-    }
-
     pub(crate) fn route(&self, site: usize, mode: Mode, server_name: Option<&str>) {
         self.site.set(Some(site));
         self.mode.set(Some(mode));
@@ -189,12 +210,12 @@ impl Connection {
 
     /// Notes a completed handshake.
     pub fn handshaken(&self, facts: HandshakeFacts) {
-        let micros = self.accepted.elapsed().as_micros() as u64;
-        self.handshake_micros
-            .set(micros.min(u64::from(u32::MAX)) as u32);
+        // A client may open a connection long before it wants something of it.
+        let taken = micros(self.accepted.elapsed()).saturating_sub(self.silent_micros.get());
+        self.handshake_micros.set(taken);
         if let (Some(site), Some(mode)) = (self.site_place(), self.mode.get()) {
             let mut meter = self.worker.meter.borrow_mut();
-            meter.handshake(site, self.listener_place(), &facts, micros);
+            meter.handshake(site, self.listener_place(), &facts, u64::from(taken));
             meter.closed(self.listener_place(), "handshake");
             meter.opened(self.listener_place(), mode_name(mode));
         }
@@ -202,22 +223,23 @@ impl Connection {
         let _ = self.facts.set(Arc::new(facts));
     }
 
-    /// Counts bytes that the client sent.
-    pub fn client_sent(&self, bytes: usize) {
-        self.from_client.set(self.from_client.get() + bytes as u64);
-        self.entry.moved(bytes);
-    }
-
-    /// Counts bytes that went to the client.
-    pub fn client_took(&self, bytes: usize) {
-        self.to_client.set(self.to_client.get() + bytes as u64);
-        self.entry.moved(bytes);
-        self.entry.set_blocked_on_client(false);
-    }
-
-    /// Notes whether the client's socket takes bytes.
-    pub fn set_blocked(&self, blocked: bool) {
-        self.entry.set_blocked_on_client(blocked);
+    /// Hands the meter what it has not seen yet. In HTTP mode the account of each request counts what
+    /// backends sent and took; else it is what the client took and sent.
+    fn meter_bytes(&self) {
+        let (Some(site), Some(mode)) = (self.site_place(), self.mode.get()) else {
+            return;
+        };
+        let (sent, taken) = (self.from_client.get(), self.to_client.get());
+        let (sent_before, taken_before) = self.metered.replace((sent, taken));
+        let (sent, taken) = (sent - sent_before, taken - taken_before);
+        let name = mode_name(mode);
+        let mut meter = self.worker.meter.borrow_mut();
+        meter.bytes(site, name, Direction::ClientIn, sent);
+        meter.bytes(site, name, Direction::ClientOut, taken);
+        if mode != Mode::Http {
+            meter.bytes(site, name, Direction::BackendOut, sent);
+            meter.bytes(site, name, Direction::BackendIn, taken);
+        }
     }
 
     /// Counts a backend that did not do what it should.
@@ -305,6 +327,18 @@ impl Connection {
         self.worker.write_line(line);
     }
 
+    /// Whether HTTP ended over a request that never became one, so that no account tells of it.
+    fn ended_in_a_head(&self) -> bool {
+        let malformed_or_late = matches!(
+            &*self.ending.borrow(),
+            Ending::Broken {
+                end: End::Error | End::Timeout,
+                ..
+            }
+        );
+        malformed_or_late || self.entry.overdue() == Some(Overdue::Header)
+    }
+
     /// How the connection ended, in the words of the access log.
     pub(crate) fn end_and_error(&self) -> (End, Option<Cow<'static, str>>) {
         if let Some(overdue) = self.entry.overdue() {
@@ -336,8 +370,41 @@ pub fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
+impl Tally for Connection {
+    fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
+        self.worker.scratch.borrow_mut()
+    }
+
+    fn client_sent(&self, bytes: usize) {
+        let sent = self.from_client.get() + bytes as u64;
+        self.from_client.set(sent);
+        if sent - self.metered.get().0 >= METER_STEP_BYTES {
+            self.meter_bytes();
+        }
+    }
+
+    fn client_took(&self, bytes: usize) {
+        let taken = self.to_client.get() + bytes as u64;
+        self.to_client.set(taken);
+        self.entry.set_blocked_on_client(false);
+        if taken - self.metered.get().1 >= METER_STEP_BYTES {
+            self.meter_bytes();
+        }
+    }
+
+    fn set_blocked(&self, blocked: bool) {
+        self.entry.set_blocked_on_client(blocked);
+    }
+}
+
+/// Microseconds, at most some 71 minutes of them.
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.meter_bytes();
         let served = self.facts.get().is_some() || self.passed_through.get();
         let silent = matches!(
             &*self.ending.borrow(),
@@ -350,6 +417,8 @@ impl Drop for Connection {
         {
             let mut meter = self.worker.meter.borrow_mut();
             match (&*self.ending.borrow(), self.entry.overdue()) {
+                // The end of the process is nobody's failure.
+                (_, Some(Overdue::Drained)) => {}
                 (_, Some(overdue)) if !served => {
                     meter.handshake_failed(place, overdue.name(), Culprit::Client)
                 }
@@ -363,28 +432,15 @@ impl Drop for Connection {
                 }
                 _ => {}
             }
-            if let (Some(site), Some(mode), true) = (self.site_place(), self.mode.get(), served) {
-                meter.bytes(
-                    site,
-                    mode_name(mode),
-                    Direction::ClientIn,
-                    self.from_client.get(),
-                );
-                meter.bytes(
-                    site,
-                    mode_name(mode),
-                    Direction::ClientOut,
-                    self.to_client.get(),
-                );
-                meter.closed(place, mode_name(mode));
-            } else {
-                meter.closed(place, "handshake");
+            match (self.mode.get(), served) {
+                (Some(mode), true) => meter.closed(place, mode_name(mode)),
+                (Some(_) | None, _) => meter.closed(place, "handshake"),
             }
         }
-        let by_request = self.mode.get() == Some(Mode::Http) && served;
+        let by_request = self.mode.get() == Some(Mode::Http) && served && !self.ended_in_a_head();
         if !by_request && !silent {
             self.write_line();
         }
-        self.worker.left(&self.entry, self.admission);
+        self.worker.left(&self.entry, self.admission.get());
     }
 }

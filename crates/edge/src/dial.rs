@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tollgate_config::{BackendAddress, ProxyVersion};
+use tollgate_config::{BackendAddress, BackendProtocol, ProxyVersion};
 use tollgate_preface::{Outgoing, OutgoingTls};
 use tollgate_terms::{CertificateKind, HandshakeFacts, ServerName, SignatureScheme};
 use tollgate_tls::{Buffers, Failure, TlsStream};
 
 use crate::live::LiveBackend;
-use crate::relay::{End, Took};
+use crate::relay::{End, Ended, Took};
 use crate::wire::Wire;
 
 /// A byte stream to a backend.
@@ -131,6 +131,13 @@ async fn reach(
         return Ok(BackendStream::Plain(wire));
     };
     match tollgate_tls::client::connect(wire, tls, buffers).await {
+        Ok((_, facts))
+            if backend.protocol == BackendProtocol::Http2
+                && facts.alpn.as_deref() != Some("h2") =>
+        {
+            let why = "it does not agree on h2 (ALPN)".to_owned();
+            Err(DialError::NotHttp(Arc::clone(&backend.label), why))
+        }
         Ok((stream, _)) => Ok(BackendStream::Tls(Box::new(stream))),
         Err(failure) => Err(DialError::Tls(Arc::clone(&backend.label), failure)),
     }
@@ -328,10 +335,10 @@ impl End for BackendStream {
         }
     }
 
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_finish(&mut self, cx: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>> {
         match self {
-            Self::Plain(wire) => wire.poll_finish(cx),
-            Self::Tls(stream) => stream.poll_finish(cx),
+            Self::Plain(wire) => wire.poll_finish(cx, ended),
+            Self::Tls(stream) => stream.poll_finish(cx, ended),
         }
     }
 }

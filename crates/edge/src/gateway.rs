@@ -3,14 +3,17 @@
 //! This is the parent of the `http` room's leaves: it decides which site, which backend, whether a
 //! request may go to a second one, and what a client is told when none answers.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollgate_config::{BackendProtocol, Limits};
 use tollgate_http::request::Parts;
 use tollgate_http::{
-    Body, Checkout, ClientLimits, Closed, ConnectionWatch, Ended, HeaderValue, Method, Pool, Protocol, Request,
-    Response, SendError, ServerLimits, StatusCode,
+    Body, Checkout, ClientLimits, Closed, ConnectionWatch, Ended, HeaderValue, Method, Pool,
+    Protocol, Request, Response, SendError, ServerLimits, StatusCode,
 };
 use tollgate_journal::End;
 use tollgate_terms::ServerName;
@@ -22,36 +25,79 @@ use crate::connection::{Connection, Ending};
 use crate::dial::{Announcement, DialError, dial};
 use crate::lease::Lease;
 use crate::live::{Found, LiveBackend, is_ip_literal};
+use crate::roster::Entry;
 use crate::visitor::Visitor;
 use crate::wire::Wire;
 
 /// Serves requests of one connection until it is over; between requests it holds only its TLS state.
-pub async fn converse(connection: &Rc<Connection>, stream: TlsStream<Wire>) -> Ending {
+pub fn converse(
+    connection: Rc<Connection>,
+    stream: TlsStream<Wire>,
+) -> impl Future<Output = Ending> {
     let protocol = match connection.facts().and_then(|facts| facts.alpn.as_deref()) {
         Some("h2") => Protocol::Http2,
         _ => Protocol::Http1,
     };
-    let limits = server_limits(&connection.live.live.limits);
     let watch = ConnectionWatch::new();
-    connection.entry.attach(Rc::clone(&watch));
-    let visitor = Rc::new(Visitor::new(connection));
-    let mut stream = ClientStream::new(stream, Rc::clone(connection));
-    loop {
-        let stop = {
-            let worker = Rc::clone(&connection.worker);
-            async move { worker.ending(protocol).await }
-        };
-        let (visitor, handled) = (Rc::clone(&visitor), Rc::clone(connection));
-        let handler = move |request| exchange(Rc::clone(&handled), Rc::clone(&visitor), request);
-        match tollgate_http::serve(stream, protocol, &limits, &watch, stop, handler).await {
-            Ended::Closed(closed) => return ending(closed),
-            Ended::Idle(idle) => stream = idle,
+    connection
+        .entry
+        .attach(Rc::clone(&watch), protocol == Protocol::Http1);
+    let visitor = Rc::new(Visitor::new(&connection));
+    let mut stream = ClientStream::new(stream, Rc::clone(&connection));
+    async move {
+        loop {
+            match turn(&connection, &visitor, &watch, protocol, stream).await {
+                Ended::Closed(closed) => return ending(&closed, &watch),
+                Ended::Idle(idle) => stream = idle,
+            }
+            let woken = poll_fn(|cx| poll_parked(&connection.entry, &stream, cx)).await;
+            connection.entry.unpark();
+            match woken {
+                Woken::Readable => {}
+                Woken::Dismissed => {
+                    poll_fn(|cx| stream.poll_farewell(cx)).await;
+                    return Ending::Complete;
+                }
+                Woken::Broken => return Ending::Complete,
+            }
         }
-        connection.entry.set_parked(true);
-        let readable = stream.readable().await;
-        connection.entry.set_parked(false);
-        if readable.is_err() {
-            return Ending::Complete;
+    }
+}
+
+/// Requests until the connection is idle or over.
+fn turn(
+    connection: &Rc<Connection>,
+    visitor: &Rc<Visitor>,
+    watch: &Rc<ConnectionWatch>,
+    protocol: Protocol,
+    stream: ClientStream,
+) -> Pin<Box<dyn Future<Output = Ended<ClientStream>>>> {
+    let stop = {
+        let worker = Rc::clone(&connection.worker);
+        async move { worker.ending(protocol).await }
+    };
+    let (visitor, handled) = (Rc::clone(visitor), Rc::clone(connection));
+    let handler = move |request| exchange(Rc::clone(&handled), Rc::clone(&visitor), request);
+    let limits = server_limits(&connection.live.live.limits);
+    tollgate_http::serve(stream, protocol, &limits, watch, stop, handler)
+}
+
+/// What ended the wait of a parked connection.
+enum Woken {
+    Readable,
+    Dismissed,
+    Broken,
+}
+
+/// Waits for the client, or for the sweep to send it away; a client that has spoken is heard first.
+fn poll_parked(entry: &Entry, stream: &ClientStream, cx: &mut Context<'_>) -> Poll<Woken> {
+    match stream.poll_readable(cx) {
+        Poll::Ready(Ok(())) => Poll::Ready(Woken::Readable),
+        Poll::Ready(Err(_)) => Poll::Ready(Woken::Broken),
+        Poll::Pending if entry.is_dismissed() => Poll::Ready(Woken::Dismissed),
+        Poll::Pending => {
+            entry.park(cx.waker());
+            Poll::Pending
         }
     }
 }
@@ -66,9 +112,11 @@ fn server_limits(limits: &Limits) -> ServerLimits {
     }
 }
 
-fn ending(closed: Closed) -> Ending {
-    let end = match &closed {
+fn ending(closed: &Closed, watch: &ConnectionWatch) -> Ending {
+    let end = match closed {
         Closed::Complete | Closed::Tunnelled(Ok(_)) => return Ending::Complete,
+        // Between requests every kept connection ends so; in the middle of a head it is the client's fault.
+        Closed::Expired if !watch.head_underway() => return Ending::Complete,
         Closed::Expired => End::Timeout,
         Closed::Malformed(_) => End::Error,
         Closed::Truncated(_) => End::BackendTruncated,
@@ -89,7 +137,7 @@ async fn exchange(
     let (mut head, mut body) = request.into_parts();
     let account = Account::open(&connection, &head);
     let mut response = match admitted(&connection, &visitor, &mut head) {
-        Err(refusal) => refusal,
+        Err(refusal) => refuse(&account, refusal),
         Ok(repeatable) => {
             let repeatable = repeatable && body.is_empty();
             if !body.is_empty() {
@@ -123,18 +171,29 @@ fn admitted(
     connection: &Connection,
     visitor: &Visitor,
     head: &mut Parts,
-) -> Result<bool, Response<Body>> {
-    let authority = tollgate_http::authority(head).map_err(|refusal| refusal.response())?;
+) -> Result<bool, tollgate_http::Refusal> {
+    let authority = tollgate_http::authority(head)?;
     if !is_of_this_site(connection, authority.map(|authority| authority.host)) {
-        let sentence = "this connection was made for another site; open a new one for this host\n";
-        return Err(tollgate_http::plain(
-            StatusCode::MISDIRECTED_REQUEST,
-            sentence,
-        ));
+        return Err(MISDIRECTED);
     }
-    let forwarded = tollgate_http::forward_request(head, &visitor.context())
-        .map_err(|refusal| refusal.response())?;
+    let forwarded = tollgate_http::forward_request(head, &visitor.context())?;
     Ok(forwarded.repeatable)
+}
+
+const MISDIRECTED: tollgate_http::Refusal = tollgate_http::Refusal {
+    status: StatusCode::MISDIRECTED_REQUEST,
+    reason: "misdirected",
+    sentence: "this connection was made for another site; open a new one for this host\n",
+};
+
+/// The answer to a request that goes no further. Only after 421 can the connection go on: its
+/// framing was understood, and a next request may be for this site.
+fn refuse(account: &Account, refusal: tollgate_http::Refusal) -> Response<Body> {
+    account.end(End::Complete, Some(refusal.reason.into()));
+    match refusal.status {
+        StatusCode::MISDIRECTED_REQUEST => tollgate_http::plain(refusal.status, refusal.sentence),
+        _ => refusal.response(),
+    }
 }
 
 /// A host of another site would slip past that site's certificates and client-certificate policy.
@@ -262,6 +321,7 @@ fn delivered(
             "the backend sent a response that cannot be trusted\n",
         );
     }
+    lease.answered();
     account.hold(lease);
     Response::from_parts(head, body)
 }

@@ -4,6 +4,7 @@
 
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,7 +58,8 @@ async fn watch_one(
 ) {
     let backend = &site.backends[number];
     let buffers = Buffers::new();
-    let mut state = Check::new(check.rise, check.fall);
+    let known = backend.checked_up.load(Ordering::Relaxed);
+    let mut state = Check::new(check.rise, check.fall).starting(known);
     let mut ticks = tokio::time::interval(check.interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -70,6 +72,7 @@ async fn watch_one(
         let Some(up) = state.observe(answer.is_ok()) else {
             continue;
         };
+        backend.checked_up.store(up, Ordering::Relaxed);
         let change = Change {
             site: Arc::clone(&site.label),
             backend: Arc::clone(&backend.label),

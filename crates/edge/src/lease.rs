@@ -27,7 +27,7 @@ impl Lease {
         Some(Self {
             site: Rc::clone(site),
             number,
-            outcome: Outcome::Answered,
+            outcome: Outcome::Abandoned,
         })
     }
 
@@ -36,8 +36,9 @@ impl Lease {
         self.number
     }
 
-    /// The backend is there: a trial of one that failed before is passed.
-    pub fn connected(&self) {
+    /// The backend did its part so far: a trial of one that failed before is passed.
+    pub fn answered(&mut self) {
+        self.outcome = Outcome::Answered;
         self.site.balancer.borrow_mut().answered(self.number);
     }
 

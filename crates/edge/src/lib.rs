@@ -4,6 +4,7 @@
 //! The other rooms return facts; the connection that ends gives one account of them to the meter
 //! and the journal. Reads clocks and sockets; reads files only before a configuration is swapped in.
 
+mod accept;
 mod account;
 mod client_stream;
 mod connection;
@@ -15,6 +16,7 @@ mod listen;
 mod live;
 mod relay;
 mod roster;
+mod shared;
 mod sources;
 mod trip;
 mod visitor;
@@ -41,7 +43,8 @@ pub use sources::{Loaded, Sources, dearer_certificates};
 pub use tollgate_balance::State as BackendState;
 pub use worker::{Command, Report};
 
-use worker::{Seat, Shared};
+use shared::Shared;
+use worker::Seat;
 
 /// Descriptors kept for listeners, logs, the console and the runtime.
 const RESERVED_DESCRIPTORS: u64 = 64;
@@ -113,17 +116,28 @@ impl Edge {
                 thread,
             });
         }
-        let mut edge = Self {
+        let edge = Self {
             workers,
-            sockets: BTreeMap::new(),
+            sockets,
             shared,
             live,
             accept: config.workers.accept,
         };
         edge.tell(|| Command::Log(journal.cloned()));
-        for (address, listening) in sockets {
-            edge.hand_out(&address, &listening)?;
-            edge.sockets.insert(address, listening);
+        let handed = edge
+            .sockets
+            .iter()
+            .map(|(address, listening)| edge.duplicates(address, listening))
+            .collect::<io::Result<Vec<_>>>();
+        match handed {
+            Ok(handed) => handed
+                .into_iter()
+                .flatten()
+                .for_each(|hand| edge.give(hand)),
+            Err(error) => {
+                edge.finish();
+                return Err(error.into());
+            }
         }
         Ok(edge)
     }
@@ -188,15 +202,21 @@ impl Edge {
             .filter(|address| !wanted.contains(address))
             .cloned()
             .collect();
+        let handed = opened
+            .iter()
+            .map(|(address, listening)| self.duplicates(address, listening))
+            .collect::<io::Result<Vec<_>>>()?;
+        live.inherit_checks(&self.live);
         self.live = Arc::new(live);
         share_connections(&self.shared, &self.live.limits, self.workers.len());
         let live = Arc::clone(&self.live);
         self.tell(|| Command::Reload(Arc::clone(&live)));
         self.tell(|| Command::Log(journal.cloned()));
-        for (address, listening) in opened {
-            self.hand_out(&address, &listening)?;
-            self.sockets.insert(address, listening);
-        }
+        handed
+            .into_iter()
+            .flatten()
+            .for_each(|hand| self.give(hand));
+        self.sockets.extend(opened);
         for address in gone {
             self.tell(|| Command::Unlisten(address.clone()));
             self.sockets.remove(&address);
@@ -208,21 +228,28 @@ impl Edge {
         Ok(())
     }
 
-    fn hand_out(&self, address: &ListenAddress, listening: &[Listening]) -> io::Result<()> {
+    /// A handle on the sockets of an address for each worker that is to accept there.
+    fn duplicates(
+        &self,
+        address: &ListenAddress,
+        listening: &[Listening],
+    ) -> io::Result<Vec<(usize, Command)>> {
         let takers = match self.accept {
             AcceptMode::Dispatch => 1,
             AcceptMode::ReusePort => self.workers.len(),
         };
         // More sockets than workers (handed in by a process with more of them): all are accepted from.
-        for turn in 0..listening.len().max(takers) {
-            let socket = listening[turn % listening.len()].try_clone()?;
-            let worker = &self.workers[turn % takers];
-            // A worker that is gone has ended with the process; there is nobody to tell.
-            let _ = worker
-                .commands
-                .send(Command::Listen(address.clone(), socket));
-        }
-        Ok(())
+        (0..listening.len().max(takers))
+            .map(|turn| {
+                let socket = listening[turn % listening.len()].try_clone()?;
+                Ok((turn % takers, Command::Listen(address.clone(), socket)))
+            })
+            .collect()
+    }
+
+    fn give(&self, (worker, command): (usize, Command)) {
+        // A worker that is gone has ended with the process; there is nobody to tell.
+        let _ = self.workers[worker].commands.send(command);
     }
 
     fn tell(&self, command: impl Fn() -> Command) {

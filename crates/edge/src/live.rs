@@ -8,15 +8,16 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use tollgate_config::{
-    Backend, BackendAddress, BackendProtocol, Config, Finding, Limits, Mode, ProxyVersion, Site,
-    SiteName, Timeouts, TrustedPeers,
+    Backend, BackendAddress, BackendProtocol, Config, Finding, Limits, ListenAddress, Mode,
+    ProxyVersion, Site, SiteName, Timeouts, TrustedPeers,
 };
 use tollgate_terms::{CertificateKind, ServerName, UnixTime};
 use tollgate_tls::client::ClientSite;
-use tollgate_tls::{ServerSite, SitePolicy};
+use tollgate_tls::{Certificate, ServerSite, SitePolicy};
 
 use crate::listen::address_name;
 use crate::sources::{Loaded, Sources};
@@ -45,6 +46,8 @@ pub struct Live {
 pub struct LiveListener {
     /// Address as the file spells it; the label in metrics and logs.
     pub label: Arc<str>,
+    /// The address itself.
+    pub address: ListenAddress,
     /// Mode of sites that name none.
     pub mode: Mode,
     /// Who must send a PROXY header.
@@ -74,6 +77,8 @@ pub struct CertificateSummary {
     pub kind: CertificateKind,
     /// When it ends.
     pub not_after: UnixTime,
+    /// The certificate with its key, to find out what a signature costs.
+    pub certificate: Arc<Certificate>,
 }
 
 /// A backend as connections see it.
@@ -94,6 +99,8 @@ pub struct LiveBackend {
     pub weight: u32,
     /// Idle connections kept per worker.
     pub max_idle: usize,
+    /// What active checks have found; true without any.
+    pub checked_up: AtomicBool,
 }
 
 /// Where a backend is, its host name looked up again from time to time.
@@ -135,6 +142,7 @@ impl Live {
             .iter()
             .map(|listener| LiveListener {
                 label: address_name(&listener.address.value).into(),
+                address: listener.address.value.clone(),
                 mode: listener.mode,
                 proxy_protocol: listener.proxy_protocol.clone(),
             })
@@ -179,6 +187,26 @@ impl Live {
         for target in self.hosts() {
             if let Some(known) = before.hosts().find(|known| known.address == target.address) {
                 target.resolved.store(known.resolved.load_full());
+            }
+        }
+    }
+
+    /// Takes over what active checks found out about backends that stay.
+    pub(crate) fn inherit_checks(&self, before: &Self) {
+        for site in self
+            .sites
+            .iter()
+            .filter(|site| site.config.health.is_some())
+        {
+            let Some(known) = before.sites.iter().find(|known| known.label == site.label) else {
+                continue;
+            };
+            for backend in &site.backends {
+                let mut known = known.backends.iter();
+                if let Some(known) = known.find(|known| known.label == backend.label) {
+                    let up = known.checked_up.load(Ordering::Relaxed);
+                    backend.checked_up.store(up, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -247,6 +275,7 @@ impl LiveSite {
             .map(|certificate| CertificateSummary {
                 kind: certificate.kind(),
                 not_after: certificate.not_after(),
+                certificate: Arc::clone(certificate),
             })
             .collect();
         let policy = SitePolicy {
@@ -345,12 +374,14 @@ impl LiveBackend {
             resolved: ArcSwap::from_pointee(Vec::new()),
         });
         let key = stable_hash(&format!(
-            "{:?} {:?} {:?} {:?} {}",
+            "{:?} {:?} {:?} {:?}",
             backend.address.value,
             backend.protocol,
-            backend.tls,
             backend.proxy_protocol,
-            sources.generation(backend)
+            backend
+                .tls
+                .as_ref()
+                .map(|tls| (tls.verify, &tls.name, sources.generation(tls)))
         ));
         Some(Self {
             label: backend_label(backend).into(),
@@ -361,6 +392,7 @@ impl LiveBackend {
             proxy_protocol: backend.proxy_protocol,
             weight: backend.weight,
             max_idle: backend.max_idle,
+            checked_up: AtomicBool::new(true),
         })
     }
 }

@@ -3,16 +3,16 @@
 //! The worker's one scratch buffer serves every relay; a relay owns memory only for bytes that the
 //! other side would not take at once.
 
+use std::cell::RefMut;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
-use tollgate_tls::TlsStream;
+use tollgate_tls::{Closed, TlsStream};
 
 use crate::client_stream::TICKET_PATIENCE;
-use crate::connection::Connection;
 use crate::wire::Wire;
 
 /// What one read from an end brought.
@@ -21,7 +21,16 @@ pub enum Took {
     /// This many bytes went to the sink; zero when only protocol bytes came.
     Bytes(usize),
     /// No more will come.
-    End,
+    End(Ended),
+}
+
+/// How a direction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Whoever sent it said so.
+    Whole,
+    /// TLS was closed without `close_notify`: something may be missing.
+    Cut,
 }
 
 /// An end of a relay: a socket, or TLS over one.
@@ -57,11 +66,12 @@ pub trait End {
     /// When the connection broke.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Says that no more bytes come from here; the other direction stays open.
+    /// Says that no more bytes come from here; the other direction stays open. What ended `Cut` must
+    /// not look whole to whoever can tell.
     ///
     /// # Errors
     /// When the connection broke.
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_finish(&mut self, cx: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>>;
 }
 
 impl End for Wire {
@@ -75,7 +85,7 @@ impl End for Wire {
         ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
         let filled = buffer.filled();
         if filled.is_empty() {
-            return Poll::Ready(Ok(Took::End));
+            return Poll::Ready(Ok(Took::End(Ended::Whole)));
         }
         sink(filled);
         Poll::Ready(Ok(Took::Bytes(filled.len())))
@@ -89,7 +99,7 @@ impl End for Wire {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_finish(&mut self, cx: &mut Context<'_>, _: Ended) -> Poll<io::Result<()>> {
         Pin::new(self).poll_shutdown(cx)
     }
 }
@@ -104,7 +114,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> End for TlsStream<IO> {
         let received = ready!(self.poll_receive(cx, sink))?;
         // Bytes and the end may come in one read; the end then comes again with the next.
         Poll::Ready(Ok(match (received.plain, received.closed) {
-            (0, Some(_)) => Took::End,
+            (0, Some(Closed::CloseNotify)) => Took::End(Ended::Whole),
+            (0, Some(Closed::Eof)) => Took::End(Ended::Cut),
             (bytes, _) => Took::Bytes(bytes),
         }))
     }
@@ -126,9 +137,30 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> End for TlsStream<IO> {
         Pin::new(self).poll_flush(cx)
     }
 
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self).poll_shutdown(cx)
+    fn poll_finish(&mut self, cx: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>> {
+        match ended {
+            Ended::Whole => Pin::new(self).poll_shutdown(cx),
+            Ended::Cut => {
+                ready!(self.poll_flush(cx))?;
+                Pin::new(self.get_mut()).poll_shutdown(cx)
+            }
+        }
     }
+}
+
+/// Whose bytes a relay moves: lends the buffer, and hears what was moved.
+pub trait Tally {
+    /// Buffer for bytes on their way through; nobody else may borrow it during one poll.
+    fn scratch(&self) -> RefMut<'_, Box<[u8]>>;
+
+    /// The client sent this many bytes.
+    fn client_sent(&self, bytes: usize);
+
+    /// This many bytes were taken from the backend for the client.
+    fn client_took(&self, bytes: usize);
+
+    /// Whether bytes wait for the client to take them.
+    fn set_blocked(&self, blocked: bool);
 }
 
 /// Which of the two ends broke.
@@ -144,9 +176,12 @@ pub enum Broken {
 #[derive(Debug, Default)]
 struct Direction {
     stash: Vec<u8>,
-    ended: bool,
+    ended: Option<Ended>,
     finished: bool,
 }
+
+/// Reads that one direction may make before the other has its turn.
+const ROUNDS: usize = 16;
 
 enum Stop {
     From(io::Error),
@@ -163,28 +198,32 @@ impl Direction {
         to: &mut dyn End,
         count: &mut dyn FnMut(usize),
     ) -> Poll<Result<(), Stop>> {
-        loop {
+        for _ in 0..ROUNDS {
             if self.finished {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_stash(cx, to))?;
-            if self.ended {
-                ready!(to.poll_finish(cx)).map_err(Stop::To)?;
+            if let Some(ended) = self.ended {
+                ready!(to.poll_finish(cx, ended)).map_err(Stop::To)?;
                 self.finished = true;
                 continue;
             }
             ready!(to.poll_flush(cx)).map_err(Stop::To)?;
             match ready!(self.poll_move(cx, scratch, from, to))? {
                 Took::Bytes(bytes) => count(bytes),
-                Took::End => self.ended = true,
+                Took::End(ended) => self.ended = Some(ended),
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn poll_stash(&mut self, cx: &mut Context<'_>, to: &mut dyn End) -> Poll<Result<(), Stop>> {
         while !self.stash.is_empty() {
-            let given = ready!(to.poll_give(cx, &self.stash)).map_err(Stop::To)?;
-            self.stash.drain(..given);
+            match ready!(to.poll_give(cx, &self.stash)).map_err(Stop::To)? {
+                0 => return Poll::Ready(Err(Stop::To(io::ErrorKind::WriteZero.into()))),
+                given => drop(self.stash.drain(..given)),
+            }
         }
         if self.stash.capacity() > 0 {
             self.stash = Vec::new();
@@ -206,6 +245,7 @@ impl Direction {
         let took = from.poll_take(cx, scratch, &mut |mut chunk| {
             while stash.is_empty() && !chunk.is_empty() && broken.is_none() {
                 match to.poll_give(&mut onward, chunk) {
+                    Poll::Ready(Ok(0)) => broken = Some(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(given)) => chunk = &chunk[given..],
                     Poll::Ready(Err(error)) => broken = Some(error),
                     Poll::Pending => break,
@@ -220,26 +260,28 @@ impl Direction {
     }
 }
 
-/// Moves bytes both ways until both ends have said that no more come; the connection counts them.
+/// Moves bytes both ways until both ends have said that no more come; `tally` counts them.
+/// Says how the backend's direction ended.
 ///
 /// # Errors
 /// Says which end broke; the other is to be closed then.
 pub async fn relay(
     client: &mut dyn End,
     backend: &mut dyn End,
-    connection: &Connection,
-) -> Result<(), (Broken, io::Error)> {
+    tally: &impl Tally,
+) -> Result<Ended, (Broken, io::Error)> {
     let (mut upward, mut downward) = (Direction::default(), Direction::default());
     let mut patience = client.has_held().then(|| Box::pin(sleep(TICKET_PATIENCE)));
     std::future::poll_fn(|cx| {
-        let scratch = &mut *connection.scratch();
+        let scratch = &mut *tally.scratch();
         let up = upward.poll(cx, scratch, client, backend, &mut |bytes| {
-            connection.client_sent(bytes)
+            tally.client_sent(bytes)
         });
         let down = downward.poll(cx, scratch, backend, client, &mut |bytes| {
-            connection.client_took(bytes)
+            tally.client_took(bytes)
         });
-        connection.set_blocked(client.poll_flush(cx).is_pending());
+        let unsent = client.poll_flush(cx).is_pending();
+        tally.set_blocked(unsent || !downward.stash.is_empty());
         match (up, down) {
             (Poll::Ready(Err(stop)), _) => {
                 return Poll::Ready(Err(blame(stop, Broken::Client, Broken::Backend)));
@@ -247,7 +289,9 @@ pub async fn relay(
             (_, Poll::Ready(Err(stop))) => {
                 return Poll::Ready(Err(blame(stop, Broken::Backend, Broken::Client)));
             }
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(Ok(())),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
+                return Poll::Ready(Ok(downward.ended.unwrap_or(Ended::Whole)));
+            }
             (Poll::Pending, _) | (_, Poll::Pending) => {}
         }
         if let Some(timer) = &mut patience {
@@ -269,3 +313,6 @@ fn blame(stop: Stop, from: Broken, to: Broken) -> (Broken, io::Error) {
         Stop::To(error) => (to, error),
     }
 }
+
+#[cfg(test)]
+mod tests;

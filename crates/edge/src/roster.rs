@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
@@ -63,7 +64,7 @@ pub struct Entry {
     phase: Cell<Phase>,
     /// When the present phase, or the present wait within it, began.
     since: Cell<Millis>,
-    /// Bytes moved from and to the client, wrapping.
+    /// Bytes that the client's socket gave and took, wrapping.
     moved: Cell<u32>,
     /// `moved` when the present window of the rate rule began.
     mark: Cell<u32>,
@@ -72,8 +73,12 @@ pub struct Entry {
     waiting: Cell<Waiting>,
     overdue: Cell<Option<Overdue>>,
     watch: RefCell<Option<Rc<ConnectionWatch>>>,
+    /// Whether an idle connection can give up its buffers.
+    parks: Cell<bool>,
     task: RefCell<Option<AbortHandle>>,
-    parked: Cell<bool>,
+    /// Wakes the connection while it holds nothing but its TLS state.
+    parked: RefCell<Option<Waker>>,
+    dismissed: Cell<bool>,
     slot: Cell<u32>,
 }
 
@@ -86,7 +91,7 @@ enum Waiting {
 }
 
 impl Entry {
-    /// Counts bytes moved from or to the client.
+    /// Counts bytes that the client's socket gave or took.
     pub fn moved(&self, bytes: usize) {
         self.moved.set(self.moved.get().wrapping_add(bytes as u32));
     }
@@ -96,9 +101,36 @@ impl Entry {
         self.blocked_on_client.set(blocked);
     }
 
-    /// Says whether the connection holds nothing but its TLS state, waiting for a next request.
-    pub fn set_parked(&self, parked: bool) {
-        self.parked.set(parked);
+    /// Says that the connection holds nothing but its TLS state, waiting for a next request.
+    pub fn park(&self, waker: &Waker) {
+        let mut parked = self.parked.borrow_mut();
+        match &mut *parked {
+            Some(known) => known.clone_from(waker),
+            None => *parked = Some(waker.clone()),
+        }
+    }
+
+    /// Says that it is served again.
+    pub fn unpark(&self) {
+        *self.parked.borrow_mut() = None;
+        self.dismissed.set(false);
+    }
+
+    /// Whether the connection is to say goodbye now; asked while it is parked.
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed.get()
+    }
+
+    fn is_parked(&self) -> bool {
+        self.parked.borrow().is_some()
+    }
+
+    /// Asks a parked connection to end in good order.
+    fn dismiss(&self) {
+        if let Some(waker) = &*self.parked.borrow() {
+            self.dismissed.set(true);
+            waker.wake_by_ref();
+        }
     }
 
     /// Enters another phase at `now`.
@@ -107,9 +139,11 @@ impl Entry {
         self.begin(Waiting::Nothing, now);
     }
 
-    /// Lets the sweep see what the requests of an HTTP connection are doing.
-    pub fn attach(&self, watch: Rc<ConnectionWatch>) {
+    /// Lets the sweep see what the requests of an HTTP connection are doing, and says whether it can
+    /// give up its buffers when it is idle (HTTP/1.1 can).
+    pub fn attach(&self, watch: Rc<ConnectionWatch>, parks: bool) {
         *self.watch.borrow_mut() = Some(watch);
+        self.parks.set(parks);
     }
 
     /// Why the sweep ended this connection; `None` when it did not.
@@ -144,9 +178,10 @@ impl Entry {
             return self.judge_relay(now, timeouts);
         }
         let in_flight = watch.requests_in_flight();
-        let waiting = if watch.bodies_awaiting_client() > 0 || self.blocked_on_client.get() {
-            Waiting::Client
-        } else if in_flight > watch.awaiting_backend() {
+        let takes_or_gives = watch.bodies_awaiting_client() > 0
+            || self.blocked_on_client.get()
+            || in_flight > watch.awaiting_backend();
+        let waiting = if takes_or_gives {
             Waiting::Client
         } else if in_flight > 0 {
             Waiting::Nothing
@@ -166,7 +201,9 @@ impl Entry {
             Waiting::Client => self.judge_rate(now, timeouts),
             Waiting::Head => self.judge_wait(now, timeouts.header, watch, Overdue::Header),
             Waiting::Idle => {
-                watch.park();
+                if self.parks.get() && !self.is_parked() {
+                    watch.park();
+                }
                 self.judge_wait(now, timeouts.idle, watch, Overdue::Idle)
             }
         }
@@ -181,11 +218,14 @@ impl Entry {
         overdue: Overdue,
     ) -> Option<Overdue> {
         let waited = self.waited(now);
-        if waited > limit + COURTESY || (waited > limit && self.parked.get()) {
+        if waited > limit + COURTESY {
             return Some(overdue);
         }
         if waited > limit {
-            watch.expire();
+            match self.is_parked() {
+                true => self.dismiss(),
+                false => watch.expire(),
+            }
         }
         None
     }
@@ -254,8 +294,10 @@ impl Roster {
             waiting: Cell::new(Waiting::Nothing),
             overdue: Cell::new(None),
             watch: RefCell::new(None),
+            parks: Cell::new(false),
             task: RefCell::new(None),
-            parked: Cell::new(false),
+            parked: RefCell::new(None),
+            dismissed: Cell::new(false),
             slot: Cell::new(0),
         });
         let mut entries = self.entries.borrow_mut();
@@ -308,12 +350,10 @@ impl Roster {
         }
     }
 
-    /// Ends connections that wait for nothing, at once; used when draining.
+    /// Asks connections that wait for nothing to end; used when draining.
     pub fn end_idle(&self) {
         for entry in self.entries.borrow().iter().flatten() {
-            if entry.parked.get() {
-                entry.end(Overdue::Drained);
-            }
+            entry.dismiss();
         }
     }
 

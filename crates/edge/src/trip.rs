@@ -3,6 +3,8 @@
 //! `run` shows the whole trip. Each stage eats the one before; large stages are boxed and dropped as
 //! soon as they are over, so that an idle connection holds nothing but what it needs to go on.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use crate::dial::{Announcement, BackendStream, dial};
 use crate::gateway;
 use crate::lease::Lease;
 use crate::live::{Found, LiveSite};
-use crate::relay::{Broken, End, relay};
+use crate::relay::{Broken, End, Ended, relay};
 use crate::roster::Phase;
 use crate::wire::Wire;
 
@@ -32,30 +34,31 @@ const PROTOCOL_VERSION: u8 = 70;
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
     content-length: 71\r\nconnection: close\r\n\r\nThis port speaks TLS. Ask again with https:// in front of the address.\n";
 
-/// Where a connection goes once it is known what it is.
-enum Handshaken {
-    Http(TlsStream<Wire>),
-    Tcp(TlsStream<Wire>),
-    Passthrough(Wire),
-}
+/// What is left of the trip once the handshake is over.
+type Stage = Pin<Box<dyn Future<Output = Ending>>>;
 
 /// Serves one connection to its end. What happened is in `connection` afterwards.
-pub async fn run(connection: Rc<Connection>, wire: Wire) {
-    // Until it says something, a client costs this small future and its socket.
-    if wire.readable().await.is_err() {
-        return;
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn would keep room for its arguments twice as long as it lives"
+)]
+pub fn run(connection: Rc<Connection>, wire: Wire) -> impl Future<Output = ()> {
+    async move {
+        // Until it says something, a client costs this small future and its socket.
+        if poll_fn(|cx| wire.poll_readable(cx)).await.is_err() {
+            return;
+        }
+        connection.spoke();
+        let ending = match Box::pin(handshaken(&connection, wire)).await {
+            Ok(stage) => stage.await,
+            Err(refusal) => refusal,
+        };
+        connection.end(ending);
     }
-    let ending = match Box::pin(handshaken(&connection, wire)).await {
-        Err(refusal) => refusal,
-        Ok(Handshaken::Http(stream)) => Box::pin(gateway::converse(&connection, stream)).await,
-        Ok(Handshaken::Tcp(stream)) => Box::pin(paired(&connection, stream)).await,
-        Ok(Handshaken::Passthrough(wire)) => Box::pin(paired(&connection, wire)).await,
-    };
-    connection.end(ending);
 }
 
 /// From the first byte to the end of the handshake.
-async fn handshaken(connection: &Rc<Connection>, wire: Wire) -> Result<Handshaken, Ending> {
+async fn handshaken(connection: &Rc<Connection>, wire: Wire) -> Result<Stage, Ending> {
     let mut wire = announced(connection, wire).await?;
     let (hello, raw) = match tollgate_tls::read_hello(&mut wire, &connection.worker.buffers).await {
         Ok(read) => read,
@@ -75,7 +78,7 @@ async fn handshaken(connection: &Rc<Connection>, wire: Wire) -> Result<Handshake
             .roster
             .handshaken(&connection.entry, Phase::Relay);
         connection.passed_through();
-        return Ok(Handshaken::Passthrough(wire));
+        return Ok(Box::pin(paired(Rc::clone(connection), wire)));
     }
     if !hello.offers(TlsVersion::Tls12) && !hello.offers(TlsVersion::Tls13) {
         send_alert(&mut wire, PROTOCOL_VERSION).await;
@@ -94,10 +97,10 @@ async fn handshaken(connection: &Rc<Connection>, wire: Wire) -> Result<Handshake
         }
     };
     let stream = handshake(connection, wire, raw, &hello, server).await?;
-    Ok(if mode == Mode::Http {
-        Handshaken::Http(stream)
-    } else {
-        Handshaken::Tcp(stream)
+    let connection = Rc::clone(connection);
+    Ok(match mode {
+        Mode::Http => Box::pin(gateway::converse(connection, stream)),
+        Mode::Tcp | Mode::Passthrough => Box::pin(paired(connection, stream)),
     })
 }
 
@@ -115,6 +118,14 @@ async fn announced(connection: &Rc<Connection>, mut wire: Wire) -> Result<Wire, 
             Reading::Complete { header, length } => {
                 if !header.local && (header.source.is_some() || header.destination.is_some()) {
                     connection.set_addresses(header.source, header.destination);
+                }
+                if !connection.admit_announced() {
+                    let message = "the client behind the PROXY header has too many connections; see limits: connections_per_client";
+                    return Err(refused(
+                        "too_many_from_client",
+                        Culprit::Client,
+                        message.to_owned(),
+                    ));
                 }
                 wire.put_back(bytes.split_off(length));
                 return Ok(wire);
@@ -236,28 +247,35 @@ async fn handshake(
 }
 
 /// Joins a client with a backend until both are done.
-async fn paired(connection: &Rc<Connection>, mut client: impl End) -> Ending {
-    let (mut lease, mut backend) = match Box::pin(reach_one(connection)).await {
-        Ok(reached) => reached,
-        Err(message) => {
-            return Ending::Broken {
-                end: LogEnd::BackendFailed,
-                message,
-            };
-        }
-    };
-    match relay(&mut client, &mut backend, connection).await {
-        Ok(()) => Ending::Complete,
-        Err((Broken::Client, error)) => Ending::Broken {
-            end: LogEnd::ClientClosed,
-            message: error.to_string(),
-        },
-        Err((Broken::Backend, error)) => {
-            lease.failed();
-            connection.backend_failed(lease.number(), "broken");
-            Ending::Broken {
-                end: LogEnd::BackendFailed,
+#[expect(clippy::manual_async_fn, reason = "as for `run`")]
+fn paired(connection: Rc<Connection>, mut client: impl End) -> impl Future<Output = Ending> {
+    async move {
+        let (mut lease, mut backend) = match Box::pin(reach_one(&connection)).await {
+            Ok(reached) => reached,
+            Err(message) => {
+                return Ending::Broken {
+                    end: LogEnd::BackendFailed,
+                    message,
+                };
+            }
+        };
+        match relay(&mut client, &mut backend, &*connection).await {
+            Ok(Ended::Whole) => Ending::Complete,
+            Ok(Ended::Cut) => Ending::Broken {
+                end: LogEnd::BackendTruncated,
+                message: "the backend closed without close_notify, and so did we".to_owned(),
+            },
+            Err((Broken::Client, error)) => Ending::Broken {
+                end: LogEnd::ClientClosed,
                 message: error.to_string(),
+            },
+            Err((Broken::Backend, error)) => {
+                lease.failed();
+                connection.backend_failed(lease.number(), "broken");
+                Ending::Broken {
+                    end: LogEnd::BackendFailed,
+                    message: error.to_string(),
+                }
             }
         }
     }
@@ -293,7 +311,7 @@ async fn reach_one(connection: &Rc<Connection>) -> Result<(Lease, BackendStream)
         .await
         {
             Ok(stream) => {
-                lease.connected();
+                lease.answered();
                 return Ok((lease, stream));
             }
             Err(error) => {
@@ -346,4 +364,31 @@ fn silent() -> Ending {
 
 fn closed_early(message: &str) -> Ending {
     refused("closed_early", Culprit::Client, message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Size of what a function with these arguments returns.
+    fn output_bytes<A, B, O>(_: fn(A, B) -> O) -> usize {
+        std::mem::size_of::<O>()
+    }
+
+    #[test]
+    fn what_an_open_connection_needs_beside_its_tls_state_is_small() {
+        let relayed =
+            output_bytes(|connection, stream: TlsStream<Wire>| paired(connection, stream));
+        let conversing = output_bytes(gateway::converse);
+        let known = std::mem::size_of::<Connection>();
+        assert!(relayed <= 512, "{relayed} bytes");
+        assert!(conversing <= 320, "{conversing} bytes");
+        assert!(known <= 320, "{known} bytes");
+    }
+
+    #[test]
+    fn a_connection_that_has_said_nothing_costs_a_small_future() {
+        // Task and socket come on top; together they stay under 1 KB of user space.
+        assert!(output_bytes(run) <= 136, "{} bytes", output_bytes(run));
+    }
 }

@@ -3,18 +3,22 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::worker::Accepted;
+use crate::accept::Accepted;
+use crate::roster::Entry;
 
 /// A connected socket, with bytes that were read ahead of their turn put back in front.
 #[derive(Debug)]
 pub struct Wire {
     kind: WireKind,
     replay: Option<Box<Replay>>,
+    /// Hears of every byte that a client's socket gives or takes.
+    watched: Option<Rc<Entry>>,
 }
 
 #[derive(Debug)]
@@ -34,6 +38,7 @@ impl From<TcpStream> for Wire {
         Self {
             kind: WireKind::Tcp(stream),
             replay: None,
+            watched: None,
         }
     }
 }
@@ -43,6 +48,7 @@ impl From<UnixStream> for Wire {
         Self {
             kind: WireKind::Unix(stream),
             replay: None,
+            watched: None,
         }
     }
 }
@@ -94,17 +100,28 @@ impl Wire {
         }
     }
 
-    /// Waits until bytes (or the end of them) can be read.
+    /// Lets the sweep see what the socket gives and takes.
+    pub fn watch(&mut self, entry: &Rc<Entry>) {
+        self.watched = Some(Rc::clone(entry));
+    }
+
+    /// Ready when bytes, or the end of them, can be read.
     ///
     /// # Errors
     /// When the socket cannot be watched any more.
-    pub async fn readable(&self) -> io::Result<()> {
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.replay.is_some() {
-            return Ok(());
+            return Poll::Ready(Ok(()));
         }
         match &self.kind {
-            WireKind::Tcp(stream) => stream.ready(Interest::READABLE).await.map(drop),
-            WireKind::Unix(stream) => stream.ready(Interest::READABLE).await.map(drop),
+            WireKind::Tcp(stream) => stream.poll_read_ready(cx),
+            WireKind::Unix(stream) => stream.poll_read_ready(cx),
+        }
+    }
+
+    fn note_write(&self, written: &Poll<io::Result<usize>>) {
+        if let (Some(entry), Poll::Ready(Ok(bytes))) = (&self.watched, written) {
+            entry.moved(*bytes);
         }
     }
 
@@ -115,7 +132,7 @@ impl Wire {
 }
 
 /// An IPv4 client on a dual-stack listener is shown as IPv4.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
@@ -135,10 +152,15 @@ impl AsyncRead for Wire {
             }
             return Poll::Ready(Ok(()));
         }
-        match &mut self.kind {
+        let before = buf.filled().len();
+        let read = match &mut self.kind {
             WireKind::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             WireKind::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        };
+        if let Some(entry) = &self.watched {
+            entry.moved(buf.filled().len() - before);
         }
+        read
     }
 }
 
@@ -148,10 +170,12 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.kind {
+        let written = match &mut self.kind {
             WireKind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             WireKind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        };
+        self.note_write(&written);
+        written
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -170,10 +194,12 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.kind {
+        let written = match &mut self.kind {
             WireKind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             WireKind::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
+        };
+        self.note_write(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

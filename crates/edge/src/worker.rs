@@ -3,15 +3,12 @@
 //! Nothing on the data path is shared with another worker. The parent speaks to it through commands.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{AbortHandle, LocalSet, spawn_local};
 use tollgate_balance::{Balancer, PassiveHealth, State, Strategy, Weight};
@@ -21,23 +18,18 @@ use tollgate_journal::{Entry as Line, Journal};
 use tollgate_meter::{Meter, MeterNames, Places, Snapshot};
 use tollgate_tls::Buffers;
 
-use crate::connection::Connection;
-use crate::dial::is_out_of_descriptors;
+use crate::accept::Accepted;
 use crate::gateway::POOL_SWEEPS;
 use crate::listen::Listening;
 use crate::live::{Live, LiveSite};
-use crate::roster::{Entry, Roster};
-use crate::trip;
-use crate::wire::Wire;
+use crate::roster::Roster;
+use crate::shared::Shared;
 
 /// How often the roster is swept; also the precision of every client timeout.
 const SWEEP: Duration = Duration::from_millis(250);
 
 /// Bytes read from a backend at a time (32 KB reads are the measured optimum of the design).
 const SCRATCH_BYTES: usize = 32 * 1024;
-
-/// How long accepting rests after the host ran out of file descriptors.
-const REST: Duration = Duration::from_millis(50);
 
 /// What the parent asks of a worker.
 pub enum Command {
@@ -61,13 +53,8 @@ pub enum Command {
     Finish,
 }
 
-/// An accepted socket on its way to another worker.
-pub enum Accepted {
-    /// TCP.
-    Tcp(std::net::TcpStream),
-    /// Unix socket.
-    Unix(std::os::unix::net::UnixStream),
-}
+/// Label of a site, and state of each of its backends by label.
+pub type SiteStates = (Arc<str>, Vec<(Arc<str>, State)>);
 
 /// What a worker has counted so far.
 #[derive(Debug)]
@@ -81,61 +68,7 @@ pub struct Report {
     /// Connections open now.
     pub open: usize,
     /// State of each backend, per site, as this worker sees it.
-    pub backends: Vec<(Arc<str>, Vec<(Arc<str>, State)>)>,
-}
-
-/// What all workers share: counters that are touched once per connection, never per byte.
-#[derive(Debug, Default)]
-pub struct Shared {
-    /// Connections per client address, kept only while that limit is set.
-    per_client: Mutex<HashMap<IpAddr, usize>>,
-    /// Connections that each worker may hold, from `limits:` and the file descriptors there are.
-    pub connections_per_worker: AtomicUsize,
-    /// Times that accepting had to rest because the host had no file descriptor left.
-    pub rests: AtomicU64,
-}
-
-impl Shared {
-    /// Counts one more connection of a client, unless that would be one too many.
-    fn admit(&self, client: Option<IpAddr>, limit: usize) -> Admission {
-        let (Some(client), true) = (client, limit > 0) else {
-            return Admission::Uncounted;
-        };
-        let mut clients = self
-            .per_client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let open = clients.entry(client).or_insert(0);
-        if *open >= limit {
-            return Admission::TooMany;
-        }
-        *open += 1;
-        Admission::Counted(client)
-    }
-
-    fn leave(&self, client: IpAddr) {
-        let mut clients = self
-            .per_client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = clients.get_mut(&client) {
-            *open -= 1;
-            if *open == 0 {
-                clients.remove(&client);
-            }
-        }
-    }
-}
-
-/// Whether a client may have one more connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// Yes, and it counts against its limit.
-    Counted(IpAddr),
-    /// Yes; there is no limit, or the peer has no address.
-    Uncounted,
-    /// No.
-    TooMany,
+    pub backends: Vec<SiteStates>,
 }
 
 /// The configuration with what this worker keeps for it.
@@ -152,8 +85,8 @@ pub struct WorkerLive {
 pub struct WorkerSite {
     /// Shared by all workers.
     pub site: Arc<LiveSite>,
-    /// Which backend takes the next.
-    pub balancer: RefCell<Balancer>,
+    /// Which backend takes the next; the one of before a reload when the backends are the same.
+    pub balancer: Rc<RefCell<Balancer>>,
 }
 
 /// The state of one worker.
@@ -168,15 +101,16 @@ pub struct Worker {
     /// Idle connections to backends; a reload keeps those whose backend stays the same.
     pub(crate) pool: Rc<Pool>,
     stage_changed: Notify,
-    live: RefCell<Rc<WorkerLive>>,
+    pub(crate) live: RefCell<Rc<WorkerLive>>,
     journal: RefCell<Option<Journal>>,
-    shared: Arc<Shared>,
-    room: Notify,
+    pub(crate) shared: Arc<Shared>,
+    /// Told whenever a connection ends, or more of them are allowed.
+    pub(crate) room: Notify,
     started: Instant,
-    acceptors: RefCell<Vec<(ListenAddress, AbortHandle)>>,
-    peers: Vec<mpsc::UnboundedSender<Command>>,
-    accept: AcceptMode,
-    next_peer: Cell<usize>,
+    pub(crate) acceptors: RefCell<Vec<(ListenAddress, AbortHandle)>>,
+    pub(crate) peers: Vec<mpsc::UnboundedSender<Command>>,
+    pub(crate) accept: AcceptMode,
+    pub(crate) next_peer: Cell<usize>,
     dice: RefCell<fastrand::Rng>,
 }
 
@@ -295,15 +229,6 @@ impl Worker {
         }
     }
 
-    /// Strikes a connection off; there may be room for another now.
-    pub(crate) fn left(&self, entry: &Entry, admission: Admission) {
-        self.roster.leave(entry);
-        if let Admission::Counted(client) = admission {
-            self.shared.leave(client);
-        }
-        self.room.notify_one();
-    }
-
     fn adopt(&self, live: &Arc<Live>) {
         let old = self.live();
         let sites = live
@@ -328,132 +253,12 @@ impl Worker {
         });
     }
 
-    fn listener_number(&self, address: &ListenAddress) -> Option<usize> {
-        let name = crate::listen::address_name(address);
-        self.live
-            .borrow()
-            .live
-            .listeners
-            .iter()
-            .position(|listener| *listener.label == *name)
-    }
-
-    fn listen(
-        self: &Rc<Self>,
-        address: ListenAddress,
-        listening: Listening,
-    ) -> std::io::Result<()> {
-        let worker = Rc::clone(self);
-        let place = address.clone();
-        let task = match listening {
-            Listening::Tcp(listener) => {
-                let listener = TcpListener::from_std(listener)?;
-                spawn_local(async move {
-                    worker
-                        .accept_all(&place, async || {
-                            listener
-                                .accept()
-                                .await
-                                .map(|(stream, _)| Wire::from(stream))
-                        })
-                        .await;
-                })
-            }
-            Listening::Unix(listener) => {
-                let listener = UnixListener::from_std(listener)?;
-                spawn_local(async move {
-                    worker
-                        .accept_all(&place, async || {
-                            listener
-                                .accept()
-                                .await
-                                .map(|(stream, _)| Wire::from(stream))
-                        })
-                        .await;
-                })
-            }
-        };
-        self.acceptors
-            .borrow_mut()
-            .push((address, task.abort_handle()));
-        Ok(())
-    }
-
-    async fn accept_all(
-        self: &Rc<Self>,
-        address: &ListenAddress,
-        accept: impl AsyncFn() -> std::io::Result<Wire>,
-    ) {
-        loop {
-            self.wait_for_room().await;
-            match accept().await {
-                Ok(wire) => self.deal(address, wire),
-                Err(error) if is_out_of_descriptors(&error) => {
-                    self.shared.rests.fetch_add(1, Ordering::Relaxed);
-                    // Whatever closes first makes room; the clock is for descriptors that others held.
-                    let _ = tokio::time::timeout(REST, self.room.notified()).await;
-                }
-                // The client was gone before it was accepted.
-                Err(_) => {}
-            }
-        }
-    }
-
-    async fn wait_for_room(&self) {
-        while self.roster.open() >= self.shared.connections_per_worker.load(Ordering::Relaxed) {
-            self.room.notified().await;
-        }
-    }
-
-    /// Serves a connection here, or hands it to the worker whose turn it is.
-    fn deal(self: &Rc<Self>, address: &ListenAddress, wire: Wire) {
-        if self.accept == AcceptMode::ReusePort || self.peers.len() < 2 {
-            self.admit(address, wire);
-            return;
-        }
-        let turn = self.next_peer.get();
-        self.next_peer.set((turn + 1) % self.peers.len());
-        if turn == self.index {
-            self.admit(address, wire);
-        } else if let Ok(accepted) = wire.into_accepted() {
-            // A worker that is gone drops the connection with the command.
-            let _ = self.peers[turn].send(Command::Accepted(address.clone(), accepted));
-        }
-    }
-
-    fn admit(self: &Rc<Self>, address: &ListenAddress, wire: Wire) {
-        let Some(listener) = self.listener_number(address) else {
-            return;
-        };
-        let limits = self.live.borrow().live.limits;
-        let (peer, local) = (wire.peer(), wire.local());
-        let place = self.live.borrow().places.listeners[listener];
-        let mut meter = self.meter.borrow_mut();
-        meter.accepted(place);
-        if self.roster.handshakes() >= limits.handshakes {
-            meter.refused(place, "too_many_handshakes");
-            return;
-        }
-        let admission = self
-            .shared
-            .admit(peer.map(|peer| peer.ip()), limits.connections_per_client);
-        if admission == Admission::TooMany {
-            meter.refused(place, "too_many_from_client");
-            return;
-        }
-        meter.opened(place, "handshake");
-        drop(meter);
-        wire.set_nodelay();
-        let entry = self.roster.join();
-        let connection =
-            Connection::new(self, Rc::clone(&entry), listener, (peer, local), admission);
-        let task = spawn_local(trip::run(connection, wire));
-        self.roster.assign(&entry, task.abort_handle());
-    }
-
     fn obey(self: &Rc<Self>, command: Command) -> bool {
         match command {
-            Command::Reload(live) => self.adopt(&live),
+            Command::Reload(live) => {
+                self.adopt(&live);
+                self.room.notify_waiters();
+            }
             Command::Listen(address, listening) => {
                 if self.listen(address.clone(), listening).is_err() {
                     self.shared.rests.fetch_add(1, Ordering::Relaxed);
@@ -461,9 +266,7 @@ impl Worker {
             }
             Command::Unlisten(address) => self.unlisten(|place| *place == address),
             Command::Accepted(address, accepted) => {
-                if let Ok(wire) = Wire::try_from(accepted) {
-                    self.admit(&address, wire);
-                }
+                self.take_over(&address, accepted);
             }
             Command::Log(journal) => *self.journal.borrow_mut() = journal,
             Command::Checked(site, backend, up) => self.checked(&site, &backend, up),
@@ -485,16 +288,6 @@ impl Worker {
             }
         }
         true
-    }
-
-    fn unlisten(&self, leaves: impl Fn(&ListenAddress) -> bool) {
-        self.acceptors.borrow_mut().retain(|(address, task)| {
-            let leave = leaves(address);
-            if leave {
-                task.abort();
-            }
-            !leave
-        });
     }
 
     fn checked(&self, site: &str, backend: &str, up: bool) {
@@ -540,44 +333,64 @@ impl Worker {
 }
 
 impl WorkerSite {
-    /// Takes over what active checks found out about backends that are the same as before.
+    /// Keeps the balancer of before where nothing about it has changed: what is open where, and what
+    /// live traffic has shown. Else what it has shown of backends that stay is taken over.
     fn new(site: &Arc<LiveSite>, before: Option<&Self>) -> Self {
-        let weights: Vec<Weight> = site
-            .backends
-            .iter()
-            .map(|backend| Weight::new(backend.weight))
-            .collect();
-        let mut balancer = Balancer::new(
-            match site.config.balance {
-                tollgate_config::Balance::RoundRobin => Strategy::RoundRobin,
-                tollgate_config::Balance::LeastConnections => Strategy::LeastConnections,
-            },
-            &weights,
-            PassiveHealth {
-                failures: site.config.passive_health.failures,
-                cooldown: site.config.passive_health.cooldown,
-            },
-        );
+        let balancer = match before {
+            Some(before) if before.balances_like(site) => Rc::clone(&before.balancer),
+            before => Rc::new(RefCell::new(balancer(site, before))),
+        };
         for (number, backend) in site.backends.iter().enumerate() {
-            let down = before.is_some_and(|before| before.is_down(&backend.label));
-            if down && site.config.health.is_some() {
-                balancer.set_checked(number, false);
+            let up = backend.checked_up.load(Ordering::Relaxed);
+            let mut balancer = balancer.borrow_mut();
+            if up == (balancer.state(number) == Some(State::Down)) {
+                balancer.set_checked(number, up);
             }
         }
         Self {
             site: Arc::clone(site),
-            balancer: RefCell::new(balancer),
+            balancer,
         }
     }
 
-    fn is_down(&self, label: &str) -> bool {
-        let number = self
-            .site
-            .backends
-            .iter()
-            .position(|backend| *backend.label == *label);
-        number.is_some_and(|number| self.balancer.borrow().state(number) == Some(State::Down))
+    fn balances_like(&self, site: &LiveSite) -> bool {
+        let backends = |site: &LiveSite| -> Vec<(Arc<str>, u32)> {
+            let backends = site.backends.iter();
+            backends
+                .map(|backend| (Arc::clone(&backend.label), backend.weight))
+                .collect()
+        };
+        self.site.config.balance == site.config.balance
+            && self.site.config.passive_health == site.config.passive_health
+            && backends(&self.site) == backends(site)
     }
+}
+
+fn balancer(site: &LiveSite, before: Option<&WorkerSite>) -> Balancer {
+    let weights: Vec<Weight> = site
+        .backends
+        .iter()
+        .map(|backend| Weight::new(backend.weight))
+        .collect();
+    let strategy = match site.config.balance {
+        tollgate_config::Balance::RoundRobin => Strategy::RoundRobin,
+        tollgate_config::Balance::LeastConnections => Strategy::LeastConnections,
+    };
+    let passive = PassiveHealth {
+        failures: site.config.passive_health.failures,
+        cooldown: site.config.passive_health.cooldown,
+    };
+    let mut balancer = Balancer::new(strategy, &weights, passive);
+    let Some(before) = before else {
+        return balancer;
+    };
+    for (number, backend) in site.backends.iter().enumerate() {
+        let mut known = before.site.backends.iter();
+        if let Some(there) = known.position(|known| known.label == backend.label) {
+            balancer.inherit(number, &before.balancer.borrow(), there);
+        }
+    }
+    balancer
 }
 
 fn meter_names(live: &Live, worker: usize) -> MeterNames {
