@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::spawn_local;
 use tollgate_config::{AcceptMode, ListenAddress};
@@ -21,6 +22,9 @@ use crate::worker::{Command, Worker};
 
 /// How long accepting rests after the host ran out of file descriptors.
 const REST: Duration = Duration::from_millis(50);
+
+/// The client's address and the one that it connected to; `None` on a unix socket.
+type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// An accepted socket on its way to another worker.
 pub enum Accepted {
@@ -46,12 +50,18 @@ impl Worker {
         let place = address.clone();
         let task = match listening {
             Listening::Tcp(listener) => {
+                // Accepted sockets inherit it, and need no system call of their own.
+                SockRef::from(&listener).set_tcp_nodelay(true)?;
                 let listener = TcpListener::from_std(listener)?;
+                let local = listener.local_addr().ok().map(canonical);
+                let local = local.filter(|local| !local.ip().is_unspecified());
                 spawn_local(async move {
                     worker
                         .accept_all(&place, async || {
                             let (stream, peer) = listener.accept().await?;
-                            Ok((Wire::from(stream), Some(canonical(peer))))
+                            let wire = Wire::from(stream);
+                            let local = local.or_else(|| wire.local());
+                            Ok((wire, (Some(canonical(peer)), local)))
                         })
                         .await;
                 })
@@ -62,7 +72,7 @@ impl Worker {
                     worker
                         .accept_all(&place, async || {
                             let (stream, _) = listener.accept().await?;
-                            Ok((Wire::from(stream), None))
+                            Ok((Wire::from(stream), (None, None)))
                         })
                         .await;
                 })
@@ -77,12 +87,12 @@ impl Worker {
     async fn accept_all(
         self: &Rc<Self>,
         address: &ListenAddress,
-        accept: impl AsyncFn() -> io::Result<(Wire, Option<SocketAddr>)>,
+        accept: impl AsyncFn() -> io::Result<(Wire, Addresses)>,
     ) {
         loop {
             self.wait_for_room().await;
             match accept().await {
-                Ok((wire, peer)) => self.deal(address, wire, peer),
+                Ok((wire, addresses)) => self.deal(address, wire, addresses),
                 Err(error) if is_of_client(&error) => {}
                 Err(error) => {
                     if is_out_of_descriptors(&error) {
@@ -106,15 +116,15 @@ impl Worker {
     }
 
     /// Serves a connection here, or hands it to the worker whose turn it is.
-    fn deal(self: &Rc<Self>, address: &ListenAddress, wire: Wire, peer: Option<SocketAddr>) {
+    fn deal(self: &Rc<Self>, address: &ListenAddress, wire: Wire, addresses: Addresses) {
         if self.accept == AcceptMode::ReusePort || self.peers.len() < 2 {
-            self.admit(address, wire, peer);
+            self.admit(address, wire, addresses);
             return;
         }
         let turn = self.next_peer.get();
         self.next_peer.set((turn + 1) % self.peers.len());
         if turn == self.index {
-            self.admit(address, wire, peer);
+            self.admit(address, wire, addresses);
         } else if let Ok(accepted) = wire.into_accepted() {
             // A worker that is gone drops the connection with the command.
             let _ = self.peers[turn].send(Command::Accepted(address.clone(), accepted));
@@ -135,11 +145,12 @@ impl Worker {
             }
             return;
         }
-        let peer = wire.peer();
-        self.admit(address, wire, peer);
+        let addresses = (wire.peer(), wire.local());
+        self.admit(address, wire, addresses);
     }
 
-    fn admit(self: &Rc<Self>, address: &ListenAddress, mut wire: Wire, peer: Option<SocketAddr>) {
+    fn admit(self: &Rc<Self>, address: &ListenAddress, mut wire: Wire, addresses: Addresses) {
+        let (peer, _) = addresses;
         let Some(listener) = self.listener_number(address) else {
             return;
         };
@@ -171,10 +182,8 @@ impl Worker {
             return;
         }
         self.meter.borrow_mut().opened(place, "handshake");
-        wire.set_nodelay();
         let entry = self.roster.join();
         wire.watch(&entry);
-        let addresses = (peer, wire.local());
         let connection = Connection::new(self, Rc::clone(&entry), listener, addresses, admission);
         let task = spawn_local(trip::run(connection, wire));
         self.roster.assign(&entry, task.abort_handle());
