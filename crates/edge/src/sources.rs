@@ -323,7 +323,10 @@ fn uncovered_names(
                     Some(name.span),
                     format!("{file} does not cover the name {text}"),
                 )
-                .help(format!("it covers: {}", certificate.names().join(", ")))
+                .help(match certificate.names() {
+                    [] => "it has no subject alternative name, and clients look at nothing else".to_owned(),
+                    names => format!("it covers {}", names.join(", ")),
+                })
             })
         })
         .collect()
