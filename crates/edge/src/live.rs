@@ -431,3 +431,6 @@ impl fmt::Debug for Live {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

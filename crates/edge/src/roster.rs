@@ -180,6 +180,7 @@ impl Entry {
         let in_flight = watch.requests_in_flight();
         let takes_or_gives = watch.bodies_awaiting_client() > 0
             || self.blocked_on_client.get()
+            || watch.write_blocked()
             || in_flight > watch.awaiting_backend();
         let waiting = if takes_or_gives {
             Waiting::Client
@@ -373,3 +374,6 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
