@@ -372,3 +372,6 @@ fn pin_to_core(index: usize) {
         let _ = sched_setaffinity(None, &set);
     }
 }
+
+#[cfg(test)]
+mod tests;

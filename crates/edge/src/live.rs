@@ -433,4 +433,4 @@ impl fmt::Debug for Live {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

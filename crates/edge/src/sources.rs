@@ -324,7 +324,8 @@ fn uncovered_names(
                     format!("{file} does not cover the name {text}"),
                 )
                 .help(match certificate.names() {
-                    [] => "it has no subject alternative name, and clients look at nothing else".to_owned(),
+                    [] => "it has no subject alternative name, and clients look at nothing else"
+                        .to_owned(),
                     names => format!("it covers {}", names.join(", ")),
                 })
             })

@@ -19,8 +19,13 @@ const NOW: UnixTime = UnixTime(1_800_000_000);
 
 /// Builds from the `sites:` of a configuration; certificates are called `ecdsa`, `rsa2048` and `rsa3072`.
 fn live(sites: &str) -> Live {
-    let text =
-        format!("listeners: [{{ address: \"127.0.0.1:0\" }}]\nsites:\n{sites}\nconsole: off\n");
+    let listeners = "listeners: [{ address: \"127.0.0.1:0\" }]";
+    built(&format!("{listeners}\nsites:\n{sites}\n")).1
+}
+
+/// Builds from a whole configuration.
+pub(crate) fn built(text: &str) -> (Config, Live) {
+    let text = format!("{text}console: off\n");
     let read = match tollgate_config::read("tls.yaml", &text, Path::new("/")) {
         Ok(read) => read,
         Err(findings) => panic!(
@@ -29,7 +34,7 @@ fn live(sites: &str) -> Live {
         ),
     };
     match Live::build(&read.config, &sources(), "hash".to_owned()) {
-        Loaded::Ready(live, _) => live,
+        Loaded::Ready(live, _) => (read.config, live),
         Loaded::Refused(findings) => panic!("{findings:?}"),
     }
 }
