@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tollgate_http::request::Parts as RequestHead;
@@ -96,11 +96,16 @@ impl Account {
         self.uploading.get()
     }
 
-    /// Waits until the body was sent or given up.
-    pub async fn uploaded(&self) {
+    /// Ready `limit` after the end of the request body, or when none of it has passed for so long.
+    pub async fn late(&self, limit: Duration) {
         while self.uploading.get() {
-            self.upload_over.notified().await;
+            let sent = self.sent.get();
+            let over = self.upload_over.notified();
+            if tokio::time::timeout(limit, over).await.is_err() && self.sent.get() == sent {
+                return;
+            }
         }
+        tokio::time::sleep(limit).await;
     }
 
     /// Keeps the place at the backend until the account is given.

@@ -81,6 +81,11 @@ pub enum DialError {
 }
 
 impl DialError {
+    /// Whether it is the backend that failed, rather than this host.
+    pub fn is_of_backend(&self) -> bool {
+        !matches!(self, Self::NoDescriptors(_))
+    }
+
     /// A label value.
     pub fn name(&self) -> &'static str {
         match self {

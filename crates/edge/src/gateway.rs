@@ -155,7 +155,7 @@ async fn exchange(
         }
     };
     account.answered(response.status().as_u16());
-    if connection.worker.is_draining() {
+    if connection.worker.is_draining() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         // HTTP/2 connections have no such field; hyper leaves it out there.
         response
             .headers_mut()
@@ -228,6 +228,8 @@ struct Refusal {
     sentence: &'static str,
     /// Label value of the backend failure; `None` when the backend is not to blame.
     reason: Option<&'static str>,
+    /// Whether passive health is to hold it against the backend.
+    blame: bool,
     /// What the operator reads in the access log; `None` where the label says it all.
     detail: Option<String>,
 }
@@ -236,6 +238,7 @@ const NO_BACKEND: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
     sentence: "no backend is available\n",
     reason: None,
+    blame: false,
     detail: None,
 };
 
@@ -285,7 +288,9 @@ async fn forwarded(
         };
         tried.push(lease.number());
         let Some(reason) = refusal.reason else { break };
-        lease.failed();
+        if refusal.blame {
+            lease.failed();
+        }
         connection.backend_failed(lease.number(), reason);
         if tried.len() > allowed {
             break;
@@ -375,10 +380,11 @@ async fn try_backend(
             Ok(Err(SendError::Stale)) => match copy {
                 Some(copy) => request = clone_head(copy),
                 None => {
-                    return Try::Lost(closed(
-                        backend,
-                        "closed a pooled connection, and this request is not safe to repeat",
-                    ));
+                    let what = "closed a pooled connection, and this request is not safe to repeat";
+                    return Try::Lost(Refusal {
+                        blame: false,
+                        ..closed(backend, what)
+                    });
                 }
             },
             Ok(Err(SendError::RequestBody(error))) => return Try::Lost(body_refusal(&error)),
@@ -397,8 +403,9 @@ async fn try_backend(
 /// The time for a response is over.
 struct TooLate;
 
-/// Waits for a response for `limit` from the end of the request on; while the client is still sending
-/// its body, the rate rule of the sweep is what ends a request that goes nowhere.
+/// Waits for a response for `limit` from the end of the request on. While the client is still sending its
+/// body, the rate rule of the sweep ends a request whose client is slow; one whose backend takes nothing
+/// for `limit` ends here.
 async fn answered_within<T>(
     limit: Duration,
     account: &Account,
@@ -412,7 +419,7 @@ async fn answered_within<T>(
     tokio::select! {
         biased;
         response = response => Ok(response),
-        () = async { account.uploaded().await; tokio::time::sleep(limit).await } => Err(TooLate),
+        () = account.late(limit) => Err(TooLate),
     }
 }
 
@@ -421,6 +428,7 @@ fn closed(backend: &LiveBackend, what: &str) -> Refusal {
         status: StatusCode::BAD_GATEWAY,
         sentence: "the backend broke off\n",
         reason: Some("closed"),
+        blame: true,
         detail: Some(format!("{}: {what}", backend.label)),
     }
 }
@@ -430,6 +438,7 @@ fn timed_out(backend: &LiveBackend, limit: Duration) -> Refusal {
         status: StatusCode::GATEWAY_TIMEOUT,
         sentence: "the backend did not answer in time\n",
         reason: Some("response_timeout"),
+        blame: true,
         detail: Some(format!(
             "{}: no response within {limit:?}; see timeouts: response",
             backend.label
@@ -452,6 +461,7 @@ fn dial_refusal(error: &DialError) -> Refusal {
         status,
         sentence,
         reason: Some(error.name()),
+        blame: error.is_of_backend(),
         detail: Some(error.to_string()),
     }
 }
@@ -470,6 +480,7 @@ fn body_refusal(error: &tollgate_http::BodyError) -> Refusal {
         status,
         sentence,
         reason: None,
+        blame: false,
         detail: Some(error.to_string()),
     }
 }

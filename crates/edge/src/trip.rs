@@ -315,7 +315,9 @@ async fn reach_one(connection: &Rc<Connection>) -> Result<(Lease, BackendStream)
                 return Ok((lease, stream));
             }
             Err(error) => {
-                lease.failed();
+                if error.is_of_backend() {
+                    lease.failed();
+                }
                 connection.backend_failed(lease.number(), error.name());
                 tried.push(lease.number());
                 last = error.to_string();

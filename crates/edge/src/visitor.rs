@@ -19,6 +19,17 @@ pub struct Visitor {
     own_pool: OnceCell<Rc<Pool>>,
 }
 
+/// What a request of HTTP/1.0 without a host is for: the name that the client said in its hello, else the
+/// site's first one, unless that is a wildcard.
+fn default_host(connection: &Connection) -> Option<HeaderValue> {
+    let said = connection.server_name();
+    let label = connection.site().map(|site| &site.site.label);
+    let name = said
+        .as_ref()
+        .or(label.filter(|label| !label.starts_with('*')))?;
+    HeaderValue::from_str(name).ok()
+}
+
 impl Visitor {
     /// Prepares everything that does not change from request to request.
     pub fn new(connection: &Connection) -> Self {
@@ -52,7 +63,7 @@ impl Visitor {
             } else {
                 Protocol::Http1
             },
-            default_host: site.and_then(|site| HeaderValue::from_str(&site.site.label).ok()),
+            default_host: default_host(connection),
             own_pool: OnceCell::new(),
         }
     }

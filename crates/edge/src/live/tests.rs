@@ -6,7 +6,8 @@
     reason = "a test may stop at the first surprise"
 )]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tollgate_keys::{KeyMaterial, Lifetimes, Ring};
@@ -52,15 +53,26 @@ fn sources() -> Sources {
         session_cache_entries: 10,
     };
     let mut sources = Sources::files(Resumption::new(Clock::new(NOW), settings, &ring), NOW);
-    for (path, kind) in [
-        ("/ecdsa", CertificateKind::EcdsaP256),
-        ("/rsa2048", CertificateKind::Rsa(2048)),
-        ("/rsa3072", CertificateKind::Rsa(3072)),
-    ] {
-        let certificate = Certificate::self_signed(kind, &["shop.example"]).unwrap();
-        sources.memory.insert(path.into(), Arc::new(certificate));
-    }
+    sources.memory = certificates().clone();
     sources
+}
+
+/// Made once: an RSA key takes its time.
+fn certificates() -> &'static HashMap<PathBuf, Arc<Certificate>> {
+    static MADE: OnceLock<HashMap<PathBuf, Arc<Certificate>>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let kinds = [
+            ("/ecdsa", CertificateKind::EcdsaP256),
+            ("/rsa2048", CertificateKind::Rsa(2048)),
+            ("/rsa3072", CertificateKind::Rsa(3072)),
+        ];
+        kinds
+            .map(|(path, kind)| {
+                let certificate = Certificate::self_signed(kind, &["shop.example"]).unwrap();
+                (path.into(), Arc::new(certificate))
+            })
+            .into()
+    })
 }
 
 fn site(names: &str, certificates: &[&str], more: &str) -> String {
