@@ -56,3 +56,53 @@ impl Drop for Lease {
             .finished(self.number, self.outcome, Instant::now());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::live::LiveSite;
+    use crate::live::tests::built;
+
+    fn site(backends: &str, more: &str) -> Arc<LiveSite> {
+        let text = format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\nsites:\n\
+             \x20 - names: [shop.example]\n    certificates: [{{ combined: /ecdsa }}]\n    backends: [{backends}]\n\
+             \x20   balance: least_connections\n{more}"
+        );
+        Arc::clone(&built(&text).1.sites[0])
+    }
+
+    #[test]
+    fn what_is_open_where_survives_a_reload_that_leaves_the_backends_alone() {
+        let (two, one) = ("\"10.0.0.1:80\", \"10.0.0.2:80\"", "\"10.0.0.1:80\"");
+        let before = Rc::new(WorkerSite::new(&site(two, ""), None));
+        let held = Lease::take(&before, &[]).unwrap();
+        let after = WorkerSite::new(&site(two, "    retries: 3\n"), Some(&before));
+        assert_eq!(after.balancer.borrow().open(held.number()), 1);
+        let other = WorkerSite::new(&site(one, ""), Some(&before));
+        assert_eq!(other.balancer.borrow().open(held.number()), 0);
+        drop(held);
+        assert_eq!(after.balancer.borrow().open(0), 0);
+    }
+
+    #[test]
+    fn a_client_that_leaves_says_nothing_about_the_backend() {
+        use tollgate_balance::State;
+        let passive = "    passive_health: { failures: 2 }\n";
+        let site = Rc::new(WorkerSite::new(&site("\"10.0.0.1:80\"", passive), None));
+        let fail = || Lease::take(&site, &[]).unwrap().failed();
+        fail();
+        drop(Lease::take(&site, &[]).unwrap());
+        fail();
+        assert_eq!(site.balancer.borrow().state(0), Some(State::LeftAlone));
+        let after = WorkerSite::new(
+            &self::site("\"10.0.0.1:80\", \"10.0.0.2:80\"", passive),
+            Some(&site),
+        );
+        assert_eq!(after.balancer.borrow().state(0), Some(State::LeftAlone));
+    }
+}

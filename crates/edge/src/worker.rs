@@ -335,7 +335,7 @@ impl Worker {
 impl WorkerSite {
     /// Keeps the balancer of before where nothing about it has changed: what is open where, and what
     /// live traffic has shown. Else what it has shown of backends that stay is taken over.
-    fn new(site: &Arc<LiveSite>, before: Option<&Self>) -> Self {
+    pub(crate) fn new(site: &Arc<LiveSite>, before: Option<&Self>) -> Self {
         let balancer = match before {
             Some(before) if before.balances_like(site) => Rc::clone(&before.balancer),
             before => Rc::new(RefCell::new(balancer(site, before))),

@@ -17,6 +17,8 @@ use tollgate_tls::{Buffers, Closed, TlsStream};
 use super::*;
 use crate::live::tests::built;
 
+mod requests;
+
 type Client = TlsStream<tokio::net::TcpStream>;
 
 /// A backend that gives each connection to `serve`, one after the other, on a thread of its own.
