@@ -102,19 +102,15 @@ impl Edge {
                 peers: senders.clone(),
                 accept: config.workers.accept,
             };
-            let pin = config.workers.pin;
-            let thread = std::thread::Builder::new()
-                .name(format!("worker-{index}"))
-                .spawn(move || {
-                    if pin {
-                        pin_to_core(index);
-                    }
-                    worker::run(seat)
-                })?;
-            workers.push(WorkerHandle {
-                commands: senders[index].clone(),
-                thread,
-            });
+            let commands = senders[index].clone();
+            let thread = match hire(seat, config.workers.pin) {
+                Ok(thread) => thread,
+                Err(error) => {
+                    finish(workers);
+                    return Err(error.into());
+                }
+            };
+            workers.push(WorkerHandle { commands, thread });
         }
         let edge = Self {
             workers,
@@ -301,11 +297,30 @@ impl Edge {
 
     /// Ends what is left and waits for the workers.
     pub fn finish(self) {
-        self.tell(|| Command::Finish);
-        for worker in self.workers {
-            // A worker that panicked has said so on standard error; there is nothing to add here.
-            let _ = worker.thread.join();
-        }
+        finish(self.workers);
+    }
+}
+
+/// Starts a worker on a thread of its own.
+fn hire(seat: Seat, pin: bool) -> io::Result<JoinHandle<io::Result<()>>> {
+    let index = seat.index;
+    std::thread::Builder::new()
+        .name(format!("worker-{index}"))
+        .spawn(move || {
+            if pin {
+                pin_to_core(index);
+            }
+            worker::run(seat)
+        })
+}
+
+fn finish(workers: Vec<WorkerHandle>) {
+    for worker in &workers {
+        let _ = worker.commands.send(Command::Finish);
+    }
+    for worker in workers {
+        // A worker that panicked has said so on standard error; there is nothing to add here.
+        let _ = worker.thread.join();
     }
 }
 

@@ -78,6 +78,11 @@ fn start(text: &str) -> (Edge, SocketAddr) {
 }
 
 async fn client(address: SocketAddr) -> Client {
+    let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    secured(socket).await.unwrap()
+}
+
+async fn secured(socket: tokio::net::TcpStream) -> Result<Client, tollgate_tls::Failure> {
     let site = ClientSite::new(BackendTlsPolicy {
         verify: false,
         name: "shop.example".to_owned(),
@@ -85,9 +90,8 @@ async fn client(address: SocketAddr) -> Client {
         certificate: None,
         alpn: Vec::new(),
     });
-    let socket = tokio::net::TcpStream::connect(address).await.unwrap();
     let connected = tollgate_tls::connect(socket, &site.unwrap(), &Buffers::new()).await;
-    connected.unwrap().0
+    connected.map(|(stream, _)| stream)
 }
 
 /// Runs a client's part on a runtime of its own.
@@ -183,6 +187,67 @@ fn a_client_has_no_more_connections_than_it_may_and_gets_its_place_back() {
         );
     });
     edge.finish();
+}
+
+/// A client whose address a proxy in front announces.
+async fn announced(address: SocketAddr, source: &str) -> Result<Client, tollgate_tls::Failure> {
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let header = format!("PROXY TCP4 {source} 192.0.2.9 40000 443\r\n");
+    socket.write_all(header.as_bytes()).await.unwrap();
+    secured(socket).await
+}
+
+#[test]
+fn behind_a_proxy_each_announced_client_has_its_own_places() {
+    let more = "limits: { connections_per_client: 1 }\n";
+    let text = configuration("tcp", backend(echo), more);
+    let text = text.replace("mode: tcp", "mode: tcp, proxy_protocol: [\"127.0.0.0/8\"]");
+    let (edge, address) = start(&text);
+    run(async {
+        let one = announced(address, "192.0.2.1").await.unwrap();
+        let two = announced(address, "192.0.2.2").await.unwrap();
+        assert!(announced(address, "192.0.2.1").await.is_err());
+        drop((one, two));
+        let snapshot = counted(&edge).await;
+        let failures: Vec<_> = snapshot
+            .handshake_failures
+            .iter()
+            .map(|series| (series.labels.reason, series.count))
+            .collect();
+        assert_eq!(failures, [("too_many_from_client", 1)]);
+        assert!(announced(address, "192.0.2.1").await.is_ok());
+        drop(counted(&edge).await);
+    });
+    edge.finish();
+}
+
+#[test]
+fn a_passed_through_connection_is_the_backends_affair_and_its_bytes_are_counted() {
+    let (inner, place) = start(&configuration("tcp", backend(echo), ""));
+    let text = configuration("passthrough", place, "");
+    let text = text.replace("    certificates: [{ combined: /ecdsa }]\n", "");
+    let (edge, address) = start(&text);
+    run(async {
+        let mut client = client(address).await;
+        client.write_all(b"question").await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "question!");
+        drop(client);
+        let snapshot = counted(&edge).await;
+        assert!(snapshot.handshakes.is_empty());
+        assert_eq!(snapshot.bytes.len(), 4);
+        assert!(
+            snapshot
+                .bytes
+                .iter()
+                .all(|series| series.labels.mode == "passthrough")
+        );
+        assert_eq!(counted(&inner).await.handshakes.len(), 1);
+    });
+    edge.finish();
+    inner.finish();
 }
 
 #[test]
