@@ -42,10 +42,11 @@ type Stage = Pin<Box<dyn Future<Output = Ending>>>;
     clippy::manual_async_fn,
     reason = "an async fn would keep room for its arguments twice as long as it lives"
 )]
-pub fn run(connection: Rc<Connection>, wire: Wire) -> impl Future<Output = ()> {
+pub fn run(connection: Rc<Connection>, mut wire: Wire) -> impl Future<Output = ()> {
     async move {
         // Until it says something, a client costs this small future and its socket.
-        if poll_fn(|cx| wire.poll_readable(cx)).await.is_err() {
+        let first = poll_fn(|cx| wire.poll_first(cx, &mut connection.worker.scratch.borrow_mut()));
+        if first.await.is_err() {
             return;
         }
         connection.spoke();

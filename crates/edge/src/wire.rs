@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -119,6 +119,23 @@ impl Wire {
         }
     }
 
+    /// Waits for the first bytes, by way of `scratch`, and puts them back: the next read has them.
+    ///
+    /// The reactor presumes a freshly accepted socket to be readable, so asking it would not wait;
+    /// trying to read does, and costs nothing more when bytes are there.
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub fn poll_first(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<()>> {
+        if self.replay.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut buffer = ReadBuf::new(scratch);
+        ready!(Pin::new(&mut *self).poll_read(cx, &mut buffer))?;
+        self.put_back(buffer.filled().to_vec());
+        Poll::Ready(Ok(()))
+    }
+
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
         if let (Some(entry), Poll::Ready(Ok(bytes))) = (&self.watched, written) {
             entry.moved(*bytes);
@@ -126,7 +143,10 @@ impl Wire {
     }
 
     /// Puts bytes back: the next read returns them before anything from the socket.
-    pub fn put_back(&mut self, bytes: Vec<u8>) {
+    pub fn put_back(&mut self, mut bytes: Vec<u8>) {
+        if let Some(replay) = &self.replay {
+            bytes.extend_from_slice(&replay.bytes[replay.taken..]);
+        }
         self.replay = (!bytes.is_empty()).then(|| Box::new(Replay { bytes, taken: 0 }));
     }
 }

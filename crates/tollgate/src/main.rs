@@ -39,7 +39,7 @@ enum Command {
     /// Make a running instance read its configuration again.
     Reload(ReloadArguments),
     /// Drive a TLS endpoint and count what was really negotiated.
-    Load(load::LoadArguments),
+    Load(Box<load::LoadArguments>),
 }
 
 /// What `serve` takes.
@@ -77,6 +77,6 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Reload(arguments) => reload::run(&arguments),
-        Command::Load(arguments) => load::run(arguments),
+        Command::Load(arguments) => load::run(*arguments),
     }
 }
