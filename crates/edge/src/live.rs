@@ -254,16 +254,8 @@ impl LiveSite {
             .iter()
             .filter_map(|backend| LiveBackend::build(backend, site, sources, findings))
             .collect();
-        let http2 = backends
-            .iter()
-            .filter(|backend| backend.protocol == BackendProtocol::Http2)
-            .count();
-        if http2 > 0 && http2 < backends.len() {
-            let title = "some backends of this site speak HTTP/2 and some HTTP/1.1; a request must fit any of them".to_owned();
-            findings.push(
-                Finding::error(Some(site.span), title)
-                    .help("use one scheme for all of them, or make two sites"),
-            );
+        if let Some(finding) = mixed_protocols(site, &backends) {
+            findings.push(finding);
             return None;
         }
         let (certificates, client) = (certificates?, client?);
@@ -318,6 +310,19 @@ impl LiveSite {
             certificates: summaries,
         })
     }
+}
+
+/// A request is made fit for its backend before that one is chosen, so all must speak alike.
+fn mixed_protocols(site: &Site, backends: &[LiveBackend]) -> Option<Finding> {
+    let http2 = backends
+        .iter()
+        .filter(|backend| backend.protocol == BackendProtocol::Http2)
+        .count();
+    (http2 > 0 && http2 < backends.len()).then(|| {
+        let title = "some backends of this site speak HTTP/2 and some HTTP/1.1; a request must fit any of them".to_owned();
+        Finding::error(Some(site.span), title)
+            .help("use one scheme for all of them, or make two sites")
+    })
 }
 
 /// The first name of a site as the file spells it, or `default`.
