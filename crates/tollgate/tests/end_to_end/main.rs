@@ -26,6 +26,7 @@ mod load;
 mod memory;
 mod metrics;
 mod observing;
+mod peers;
 mod preface;
 mod re_encryption;
 mod reload;
