@@ -1,5 +1,6 @@
 //! A new configuration while connections run.
 
+use std::time::Duration;
 use std::io::Write;
 use std::process::Command;
 use std::sync::Arc;
@@ -196,7 +197,9 @@ fn a_bad_file_changes_nothing_and_says_why() {
     ] {
         let said = server.stderr().len();
         assert_ne!(server.reload(&bad).as_deref(), Some("succeeded"));
-        assert!(server.stderr().len() > said + 20);
+        // Its standard error reaches us by way of a thread.
+        let complained = || server.stderr().len() > said + 20;
+        assert!(crate::tools::eventually(Duration::from_secs(10), complained));
         assert!(
             steady
                 .exchange(&get("/"))
