@@ -1,10 +1,10 @@
 //! A new configuration while connections run.
 
-use std::time::Duration;
 use std::io::Write;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tollgate_testkit::{Address, Backend, Client, LeafKind, Offer, http_backend};
 
@@ -199,7 +199,10 @@ fn a_bad_file_changes_nothing_and_says_why() {
         assert_ne!(server.reload(&bad).as_deref(), Some("succeeded"));
         // Its standard error reaches us by way of a thread.
         let complained = || server.stderr().len() > said + 20;
-        assert!(crate::tools::eventually(Duration::from_secs(10), complained));
+        assert!(crate::tools::eventually(
+            Duration::from_secs(10),
+            complained
+        ));
         assert!(
             steady
                 .exchange(&get("/"))
