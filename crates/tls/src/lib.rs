@@ -16,9 +16,11 @@ pub mod hello;
 pub mod material;
 mod opening;
 mod provider;
+mod records;
 mod resumption;
 mod server;
 mod session;
+mod shaking;
 mod stream;
 mod trace;
 

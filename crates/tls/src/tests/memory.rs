@@ -32,7 +32,7 @@ fn quiet(client: &Client, site: &ServerSite, buffers: &Buffers) -> TlsStream<()>
     assert_eq!(received.plain, 1000);
     let mut output = buffers.output().borrow_mut();
     session
-        .seal_into(&mut [], &[b'y'; 1000], &mut output)
+        .seal_into(&[b'y'; 1000], &mut output)
         .unwrap();
     drop(output);
     let stream = TlsStream::established((), session, Vec::new(), buffers);

@@ -11,5 +11,6 @@ mod damage;
 mod memory;
 mod negotiation;
 mod resumption;
+mod speed;
 mod streams;
 mod support;
