@@ -235,14 +235,6 @@ impl Session {
         }
         Ok(open)
     }
-
-    /// As if so many records could be protected by one key.
-    #[cfg(test)]
-    pub(crate) fn limit_records(&mut self, limit: u64) {
-        if let State::Open(open) = &mut self.0 {
-            open.limit = limit;
-        }
-    }
 }
 
 const WARNING: u8 = 1;
@@ -462,12 +454,7 @@ impl Open {
     }
 
     /// `behind` is how many bytes follow the message in its record.
-    fn message(
-        &mut self,
-        kind: HandshakeType,
-        message: &[u8],
-        behind: usize,
-    ) -> Result<(), Fault> {
+    fn message(&mut self, kind: HandshakeType, message: &[u8], behind: usize) -> Result<(), Fault> {
         match kind {
             HandshakeType::KeyUpdate if behind > 0 => Err(fault(
                 AlertDescription::UnexpectedMessage,
@@ -610,4 +597,41 @@ fn no_room() -> Failure {
         Culprit::Us,
         "an open connection could not encrypt",
     )
+}
+
+/// What a peer that keeps to no rule would do.
+#[cfg(test)]
+impl Session {
+    fn unruly(&mut self) -> &mut Open {
+        match &mut self.0 {
+            State::Open(open) => open,
+            State::Lost(_, failure) => unreachable!("{failure}"),
+        }
+    }
+
+    /// As if one key could protect so many records.
+    pub(crate) fn limit_records(&mut self, limit: u64) {
+        self.unruly().limit = limit;
+    }
+
+    /// One record of any content.
+    pub(crate) fn seal_any(&mut self, kind: u8, plain: &[u8]) -> Vec<u8> {
+        let mut record = vec![0; plain.len() + 64];
+        let open = self.unruly();
+        let sealed = open.writing.seal(open.form, kind, plain, &mut record);
+        record.truncate(sealed.unwrap_or(0));
+        record
+    }
+
+    /// What comes after a key update.
+    pub(crate) fn change_writing_key(&mut self) {
+        let open = self.unruly();
+        if let Ok(Some(key)) = open
+            .updates
+            .writing()
+            .map(|(at, new)| RecordKey::new(at, &new))
+        {
+            open.writing = key;
+        }
+    }
 }

@@ -103,12 +103,8 @@ impl Shaking {
 
     fn once(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> (usize, Result<Turn, Error>) {
         match &mut self.library {
-            Library::Server(connection) => {
-                take_turn(connection.process_tls_records(input), output)
-            }
-            Library::Client(connection) => {
-                take_turn(connection.process_tls_records(input), output)
-            }
+            Library::Server(connection) => take_turn(connection.process_tls_records(input), output),
+            Library::Client(connection) => take_turn(connection.process_tls_records(input), output),
         }
     }
 

@@ -31,9 +31,7 @@ fn quiet(client: &Client, site: &ServerSite, buffers: &Buffers) -> TlsStream<()>
     let received = session.receive(&mut wire, &mut |_| {}).unwrap();
     assert_eq!(received.plain, 1000);
     let mut output = buffers.output().borrow_mut();
-    session
-        .seal_into(&[b'y'; 1000], &mut output)
-        .unwrap();
+    session.seal_into(&[b'y'; 1000], &mut output).unwrap();
     drop(output);
     let stream = TlsStream::established((), session, Vec::new(), buffers);
     assert!(stream.is_quiet());
