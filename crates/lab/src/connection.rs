@@ -146,9 +146,7 @@ impl Connection {
     /// Says goodbye and closes.
     pub(crate) async fn close(mut self) {
         // The operation is over; a server that is already gone changes nothing.
-        let _ = self
-            .session
-            .close_notify(&mut self.outgoing);
+        let _ = self.session.close_notify(&mut self.outgoing);
         let _ = self.send().await;
     }
 

@@ -23,6 +23,7 @@ mod session;
 mod shaking;
 mod stream;
 mod trace;
+mod updates;
 
 pub use buffers::Buffers;
 pub use client::{BackendTlsPolicy, ClientSite, connect};

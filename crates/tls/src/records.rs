@@ -8,7 +8,8 @@ use aws_lc_rs::aead::{
     UnboundKey,
 };
 use aws_lc_rs::error::Unspecified;
-use rustls::ConnectionTrafficSecrets;
+use rustls::{ConnectionTrafficSecrets, Error};
+use zeroize::Zeroizing;
 
 /// Content type, version and length in front of every record.
 pub(crate) const HEADER_BYTES: usize = 5;
@@ -81,25 +82,41 @@ pub(crate) enum RecordError {
 /// The key of one direction, and the number of the next record.
 pub(crate) struct RecordKey {
     key: LessSafeKey,
-    iv: [u8; NONCE_LEN],
+    iv: Zeroizing<[u8; NONCE_LEN]>,
     sequence: u64,
 }
 
 impl RecordKey {
-    /// A key whose next record has the number `sequence`; `None` for an algorithm that is not known.
-    pub(crate) fn new(sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        let (algorithm, key, iv): (&'static Algorithm, _, _) = match secrets {
+    /// A key whose next record has the number `sequence`; `None` when it does not fit the algorithm.
+    pub(crate) fn new(
+        algorithm: &'static Algorithm,
+        key: &[u8],
+        iv: [u8; NONCE_LEN],
+        sequence: u64,
+    ) -> Option<Self> {
+        let key = UnboundKey::new(algorithm, key).ok()?;
+        Some(Self {
+            key: LessSafeKey::new(key),
+            iv: Zeroizing::new(iv),
+            sequence,
+        })
+    }
+
+    /// The key that the library gives away.
+    pub(crate) fn of(secrets: &(u64, ConnectionTrafficSecrets)) -> Result<Self, Error> {
+        let (algorithm, key, iv): (&'static Algorithm, _, _) = match &secrets.1 {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
-            _ => return None,
+            _ => return Err(Error::General("keys for an unknown algorithm".into())),
         };
-        let key = UnboundKey::new(algorithm, key.as_ref()).ok()?;
-        Some(Self {
-            key: LessSafeKey::new(key),
-            iv: iv.as_ref().try_into().ok()?,
-            sequence,
-        })
+        let iv = iv.as_ref().try_into().map_err(|_| Error::EncryptError)?;
+        Self::new(algorithm, key.as_ref(), iv, secrets.0).ok_or(Error::EncryptError)
+    }
+
+    /// What it protects with.
+    pub(crate) fn algorithm(&self) -> &'static Algorithm {
+        self.key.algorithm()
     }
 
     /// The number of the next record: how many were made with this key.
@@ -109,7 +126,7 @@ impl RecordKey {
 
     /// The initial vector, the sequence number added to it (RFC 8446, section 5.3).
     fn nonce(&self) -> [u8; NONCE_LEN] {
-        let mut nonce = self.iv;
+        let mut nonce = *self.iv;
         for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
             *byte ^= number;
         }

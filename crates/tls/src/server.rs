@@ -20,6 +20,7 @@ use crate::resumption::{Resumption, SiteSessions};
 use crate::session::Session;
 use crate::shaking::{Shaking, Turn};
 use crate::trace::{self, Trace};
+use crate::updates::{self, TrafficSecrets};
 
 /// Whether clients must show a certificate, and who vouches for them.
 #[derive(Clone, Debug)]
@@ -159,6 +160,7 @@ fn config(
         .collect();
     // The records after the handshake are ours, see the `session` module.
     config.enable_secret_extraction = true;
+    config.key_log = Arc::new(updates::Keep);
     config.cert_compressors = Vec::new();
     config.cert_decompressors = Vec::new();
     Ok(config)
@@ -206,6 +208,8 @@ pub struct Handshake {
     server_name: Option<ServerName>,
     alpn: Arc<[Arc<str>]>,
     held: Vec<u8>,
+    /// Of a TLS 1.3 connection, once it has them.
+    secrets: Option<TrafficSecrets>,
 }
 
 /// What the client had at hand to resume with.
@@ -240,6 +244,7 @@ impl Handshake {
             server_name: hello.server_name.clone(),
             alpn: Arc::clone(&site.alpn),
             held: Vec::new(),
+            secrets: None,
         })
     }
 
@@ -249,9 +254,11 @@ impl Handshake {
             connection,
             trace,
             held,
+            secrets,
             ..
         } = self;
         let (consumed, end) = trace::lend(trace, || shake(connection, input, output, held));
+        *secrets = updates::take_logged().or(secrets.take());
         self.settle_resumption();
         let progress = match end {
             Ok(true) => Progress::Done,
@@ -293,7 +300,11 @@ impl Handshake {
     /// The established session, and what the handshake was. To be called after `Done`.
     pub fn finish(self) -> (Session, HandshakeFacts) {
         let facts = self.facts();
-        let session = Session::new(Side::Server, self.connection.establish(), self.held);
+        let session = Session::new(
+            Side::Server,
+            self.connection.establish(self.secrets),
+            self.held,
+        );
         (session, facts)
     }
 

@@ -4,9 +4,6 @@
 //! their updates need, nothing else; records are opened where they were read and sealed where they
 //! are sent from, so none of them costs an allocation.
 
-use rustls::client::ClientConnectionData;
-use rustls::kernel::KernelConnection;
-use rustls::server::ServerConnectionData;
 use rustls::{
     AlertDescription, ConnectionTrafficSecrets, ContentType, Error, HandshakeType, InvalidMessage,
     PeerMisbehaved, SupportedCipherSuite,
@@ -18,6 +15,7 @@ use crate::records::{
     Form, HEADER_BYTES, PLAIN_BYTES, RecordError, RecordKey, content, sealed_bytes,
 };
 use crate::shaking::Established;
+use crate::updates::Updates;
 
 /// Records in a row that carry no data: key updates, warnings, empty ones.
 const MOST_IDLE: u8 = 32;
@@ -43,32 +41,6 @@ pub struct Received {
     pub plain: usize,
     /// Whether and how the peer's direction has ended; nothing follows.
     pub closed: Option<Closed>,
-}
-
-/// Where new keys come from, and where tickets go.
-pub(crate) enum Updates {
-    /// TLS 1.2.
-    Never,
-    Server(Box<KernelConnection<ServerConnectionData>>),
-    Client(Box<KernelConnection<ClientConnectionData>>),
-}
-
-impl Updates {
-    fn reading(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
-        match self {
-            Self::Never => Err(Error::HandshakeNotComplete),
-            Self::Server(kernel) => kernel.update_rx_secret(),
-            Self::Client(kernel) => kernel.update_rx_secret(),
-        }
-    }
-
-    fn writing(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
-        match self {
-            Self::Never => Err(Error::EncryptError),
-            Self::Server(kernel) => kernel.update_tx_secret(),
-            Self::Client(kernel) => kernel.update_tx_secret(),
-        }
-    }
 }
 
 /// An established connection: decrypts what arrives, encrypts what leaves.
@@ -104,7 +76,8 @@ struct Open {
     sending: Way,
     /// What is held should leave soon, being no ticket.
     urgent: bool,
-    /// The answer to a key update is held; one answers any number of them (RFC 8446, section 4.6.3).
+    /// The answer to a key update, or to a renegotiation, is held. One answers any number of them
+    /// (RFC 8446, section 4.6.3), so a peer that does not read cannot make it grow.
     answered: bool,
     idle: u8,
 }
@@ -261,8 +234,8 @@ impl Open {
             }
         };
         Ok(Self {
-            reading: record_key(&secrets.rx)?,
-            writing: record_key(&secrets.tx)?,
+            reading: RecordKey::of(&secrets.rx)?,
+            writing: RecordKey::of(&secrets.tx)?,
             updates,
             limit,
             held,
@@ -462,18 +435,20 @@ impl Open {
             )),
             HandshakeType::KeyUpdate => self.key_update(message),
             HandshakeType::NewSessionTicket => match &mut self.updates {
-                Updates::Client(kernel) => kernel
+                Updates::Library(kernel) => kernel
                     .handle_new_session_ticket(message)
                     .map_err(|error| fault(AlertDescription::DecodeError, error)),
-                Updates::Never | Updates::Server(_) => Err(unexpected(content::HANDSHAKE)),
+                Updates::Never | Updates::Own(_) => Err(unexpected(content::HANDSHAKE)),
             },
             // What else is let through begins a renegotiation, to which the answer is no.
             _ => {
                 self.note_idle(PeerMisbehaved::TooManyRenegotiationRequests)?;
-                self.hold(
-                    content::ALERT,
-                    &[WARNING, u8::from(AlertDescription::NoRenegotiation)],
-                )
+                if self.answered || self.sending != Way::Open {
+                    return Ok(());
+                }
+                self.answered = true;
+                let no = u8::from(AlertDescription::NoRenegotiation);
+                self.hold(content::ALERT, &[WARNING, no])
             }
         }
     }
@@ -491,13 +466,11 @@ impl Open {
         };
         self.note_idle(PeerMisbehaved::TooManyKeyUpdateRequests)?;
         let internal = |error| fault(AlertDescription::InternalError, error);
-        let secrets = self.updates.reading().map_err(internal)?;
-        self.reading = record_key(&secrets).map_err(internal)?;
+        self.reading = self.updates.reading(&self.reading).map_err(internal)?;
         if requested && !self.answered && self.sending == Way::Open {
             self.hold(content::HANDSHAKE, &KEY_UPDATE)?;
             self.answered = true;
-            let secrets = self.updates.writing().map_err(internal)?;
-            self.writing = record_key(&secrets).map_err(internal)?;
+            self.writing = self.updates.writing(&self.writing).map_err(internal)?;
         }
         Ok(())
     }
@@ -542,19 +515,14 @@ impl Open {
             return Err(exhausted());
         }
         let written = self.seal(content::HANDSHAKE, &KEY_UPDATE, output)?;
-        let secrets = self.updates.writing();
-        let secrets = secrets.map_err(|error| Failure::of(self.side, &error))?;
-        self.writing = record_key(&secrets).map_err(|error| Failure::of(self.side, &error))?;
+        let next = self.updates.writing(&self.writing);
+        self.writing = next.map_err(|error| Failure::of(self.side, &error))?;
         Ok(written)
     }
 }
 
 /// A KeyUpdate that asks for none in return (RFC 8446, section 4.6.3).
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
-
-fn record_key((sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> Result<RecordKey, Error> {
-    RecordKey::new(*sequence, secrets).ok_or_else(|| Error::General("unknown keys".into()))
-}
 
 fn unreadable(error: RecordError) -> Fault {
     match error {
@@ -626,12 +594,8 @@ impl Session {
     /// What comes after a key update.
     pub(crate) fn change_writing_key(&mut self) {
         let open = self.unruly();
-        if let Ok(Some(key)) = open
-            .updates
-            .writing()
-            .map(|(at, new)| RecordKey::new(at, &new))
-        {
-            open.writing = key;
+        if let Ok(next) = open.updates.writing(&open.writing) {
+            open.writing = next;
         }
     }
 }

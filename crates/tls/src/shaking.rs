@@ -4,14 +4,13 @@
 //! that belongs to the records after it. Those are ours: see the `session` module.
 
 use rustls::client::UnbufferedClientConnection;
-use rustls::kernel::KernelConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use rustls::{CommonState, Error, ExtractedSecrets, PeerMisbehaved, SupportedCipherSuite};
 
 use crate::failure::Side;
 use crate::records::HEADER_BYTES;
-use crate::session::Updates;
+use crate::updates::{TrafficSecrets, Updates};
 
 /// Room that any record may take after its header (RFC 5246, section 6.2.3).
 const LONGEST_BODY_BYTES: usize = 16 * 1024 + 2048;
@@ -118,24 +117,28 @@ impl Shaking {
         }
     }
 
-    /// The keys, after `Open`.
+    /// The keys, after `Open`; `logged` are the secrets of a server in TLS 1.3.
     ///
     /// # Errors
-    /// When the handshake is not complete or output was not taken.
-    pub(crate) fn establish(self) -> Result<Established, Error> {
+    /// When the handshake is not complete, output was not taken, or the secrets are missing.
+    pub(crate) fn establish(self, logged: Option<TrafficSecrets>) -> Result<Established, Error> {
         let (side, secrets, suite, updates) = match self.library {
             Library::Server(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
                 let suite = kernel.negotiated_cipher_suite();
-                let updates = keep(suite, kernel, Updates::Server);
-                (Side::Server, secrets, suite, updates)
+                (Side::Server, secrets, suite, logged.map(Updates::Own))
             }
             Library::Client(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
                 let suite = kernel.negotiated_cipher_suite();
-                let updates = keep(suite, kernel, Updates::Client);
+                let updates = Some(Updates::Library(Box::new(kernel)));
                 (Side::Client, secrets, suite, updates)
             }
+        };
+        // TLS 1.2 has neither key updates nor tickets after its handshake, so nothing need be kept.
+        let updates = match suite {
+            SupportedCipherSuite::Tls12(_) => Updates::Never,
+            SupportedCipherSuite::Tls13(_) => updates.ok_or(Error::HandshakeNotComplete)?,
         };
         Ok(Established {
             side,
@@ -143,18 +146,6 @@ impl Shaking {
             secrets,
             updates,
         })
-    }
-}
-
-/// TLS 1.2 has neither key updates nor tickets after its handshake, so nothing need be kept.
-fn keep<D>(
-    suite: SupportedCipherSuite,
-    kernel: KernelConnection<D>,
-    wrap: impl FnOnce(Box<KernelConnection<D>>) -> Updates,
-) -> Updates {
-    match suite {
-        SupportedCipherSuite::Tls12(_) => Updates::Never,
-        SupportedCipherSuite::Tls13(_) => wrap(Box::new(kernel)),
     }
 }
 

@@ -82,7 +82,7 @@ impl ClientHandshake {
     /// The established session and what the handshake was. To be called after `Done`.
     pub fn finish(self, site: &ClientSite) -> (Session, HandshakeFacts) {
         let facts = self.facts(site);
-        let session = Session::new(Side::Client, self.connection.establish(), Vec::new());
+        let session = Session::new(Side::Client, self.connection.establish(None), Vec::new());
         (session, facts)
     }
 

@@ -174,17 +174,24 @@ fn both_of_our_roles_understand_each_other_in_pieces_of_any_size() {
 #[test]
 fn keys_change_before_they_have_protected_too_much() {
     let site = any_site();
-    let client = Client::new(&Offer {
-        version: Some(TlsVersion::Tls13),
-        ..Offer::default()
-    });
-    let mut connection = client.connection();
-    let mut session = shake(&mut connection, &site, usize::MAX).unwrap().session;
-    session.limit_records(10);
-    for round in 0..100 {
-        let plain = pattern(17_000 + round);
-        let wire = sealed(&mut session, &plain);
-        assert!(incoming(&mut connection, &wire) == plain, "{round}");
+    for (version, suite) in &SUITES[..3] {
+        let client = Client::new(&Offer {
+            version: Some(*version),
+            suites: vec![*suite],
+            ..Offer::default()
+        });
+        let mut connection = client.connection();
+        let mut session = shake(&mut connection, &site, usize::MAX).unwrap().session;
+        session.limit_records(10);
+        for round in 0..50 {
+            let plain = pattern(17_000 + round);
+            let wire = sealed(&mut session, &plain);
+            assert!(incoming(&mut connection, &wire) == plain, "{round}");
+            connection.refresh_traffic_keys().unwrap();
+            connection.writer().write_all(b"more").unwrap();
+            let came = receive(&mut session, &outgoing(&mut connection));
+            assert_eq!(came.unwrap(), b"more");
+        }
     }
     let (mut near, _) = pair(TLS13);
     near.limit_records(10);
@@ -218,9 +225,9 @@ fn tls_1_2_ends_when_its_key_has_protected_too_much() {
 
 #[test]
 fn key_updates_pass_in_both_roles_whole_and_in_fragments() {
-    for cut in 0..5 {
+    for (cut, suite) in (0..5).zip(SUITES[..3].iter().cycle()) {
         for swap in [false, true] {
-            let (mut near, mut far) = pair(TLS13);
+            let (mut near, mut far) = pair(*suite);
             if swap {
                 std::mem::swap(&mut near, &mut far);
             }
@@ -471,5 +478,66 @@ fn after_the_end_nothing_is_looked_at() {
         // The other way is still open.
         let wire = sealed(&mut server, b"last words");
         assert_eq!(receive(&mut client, &wire).unwrap(), b"last words");
+    }
+}
+
+#[test]
+fn what_comes_with_the_end_of_the_handshake_is_kept_to_the_byte() {
+    let site = any_site();
+    for (version, suite) in SUITES {
+        for (longest_record, no_tickets) in [(None, false), (Some(37), false), (None, true)] {
+            let client = Client::new(&Offer {
+                version: Some(version),
+                suites: vec![suite],
+                longest_record,
+                no_tickets,
+                ..Offer::default()
+            });
+            // Full, then resumed, where the one or the other end finishes first in TLS 1.2.
+            for _ in 0..2 {
+                let mut connection = client.connection();
+                let mut input = outgoing(&mut connection);
+                let Reading::Complete(hello) = hello::read(&input) else {
+                    panic!("no hello");
+                };
+                let mut handshake = Handshake::new(&site, &hello).unwrap();
+                let mut output = Vec::new();
+                let sent = pattern(3_000);
+                let mut is_sent = false;
+                // At the end a part of a record is still missing.
+                let mut late = Vec::new();
+                loop {
+                    let step = handshake.step(&mut input, &mut output);
+                    input.drain(..step.consumed);
+                    incoming(&mut connection, &std::mem::take(&mut output));
+                    if !connection.is_handshaking() && !is_sent {
+                        connection.writer().write_all(&sent).unwrap();
+                        is_sent = true;
+                    }
+                    input.extend(outgoing(&mut connection));
+                    if is_sent && late.is_empty() && input.len() > 1000 {
+                        late = input.split_off(input.len() - 10);
+                    }
+                    match step.progress {
+                        Progress::Done => break,
+                        Progress::NeedsInput => {}
+                        Progress::Failed(failure) => panic!("{failure}"),
+                    }
+                }
+                let (mut session, _) = handshake.finish();
+                incoming(&mut connection, session.held());
+                session.forget_held();
+                let mut came = Vec::new();
+                for more in [Vec::new(), late] {
+                    input.extend(more);
+                    let received =
+                        session.receive(&mut input, &mut |bytes| came.extend_from_slice(bytes));
+                    input.drain(..received.unwrap().consumed);
+                }
+                assert!(came == sent && input.is_empty(), "{suite:?}");
+                let wire = sealed(&mut session, b"answer");
+                assert_eq!(incoming(&mut connection, &wire), b"answer");
+            }
+        }
     }
 }
