@@ -209,7 +209,7 @@ pub struct Handshake {
     alpn: Arc<[Arc<str>]>,
     held: Vec<u8>,
     /// Of a TLS 1.3 connection, once it has them.
-    secrets: Option<TrafficSecrets>,
+    secrets: Option<Box<TrafficSecrets>>,
 }
 
 /// What the client had at hand to resume with.

@@ -121,7 +121,10 @@ impl Shaking {
     ///
     /// # Errors
     /// When the handshake is not complete, output was not taken, or the secrets are missing.
-    pub(crate) fn establish(self, logged: Option<TrafficSecrets>) -> Result<Established, Error> {
+    pub(crate) fn establish(
+        self,
+        logged: Option<Box<TrafficSecrets>>,
+    ) -> Result<Established, Error> {
         let (side, secrets, suite, updates) = match self.library {
             Library::Server(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;

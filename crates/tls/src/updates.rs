@@ -23,7 +23,7 @@ pub(crate) enum Updates {
     /// TLS 1.2.
     Never,
     /// A server in TLS 1.3.
-    Own(TrafficSecrets),
+    Own(Box<TrafficSecrets>),
     /// A client in TLS 1.3.
     Library(Box<KernelConnection<ClientConnectionData>>),
 }
@@ -62,16 +62,12 @@ struct Secret {
 }
 
 impl Secret {
-    fn new(secret: &[u8]) -> Option<Self> {
-        let mut kept = Self {
-            length: u8::try_from(secret.len()).ok()?,
-            ..Self::default()
-        };
-        kept.bytes
-            .0
-            .get_mut(..secret.len())?
-            .copy_from_slice(secret);
-        Some(kept)
+    /// Copies a secret to where it stays, since what is moved leaves a trace behind.
+    fn keep(&mut self, secret: &[u8]) {
+        if let Some(kept) = self.bytes.0.get_mut(..secret.len()) {
+            kept.copy_from_slice(secret);
+            self.length = secret.len() as u8;
+        }
     }
 
     /// Goes on to the next secret, and returns its key.
@@ -79,7 +75,7 @@ impl Secret {
         let length = usize::from(self.length);
         let mut next = Zeroizing::new(Bytes::default());
         self.expand(b"traffic upd", &mut next.0[..length])?;
-        self.bytes = next;
+        self.keep(&next.0[..length]);
         let mut key = Zeroizing::new([0; 32]);
         let key = &mut key[..algorithm.key_len()];
         self.expand(b"key", key)?;
@@ -130,11 +126,11 @@ impl hkdf::KeyType for Length {
 
 thread_local! {
     /// From the library's log to the end of the same handshake step, which never awaits.
-    static LOGGED: RefCell<Option<TrafficSecrets>> = const { RefCell::new(None) };
+    static LOGGED: RefCell<Option<Box<TrafficSecrets>>> = const { RefCell::new(None) };
 }
 
 /// The secrets that the library has logged on this thread since this was called last.
-pub(crate) fn take_logged() -> Option<TrafficSecrets> {
+pub(crate) fn take_logged() -> Option<Box<TrafficSecrets>> {
     LOGGED.take()
 }
 
@@ -144,12 +140,9 @@ pub(crate) struct Keep;
 
 impl KeyLog for Keep {
     fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
-        let Some(secret) = Secret::new(secret) else {
-            return;
-        };
         LOGGED.with_borrow_mut(|logged| match label {
-            "CLIENT_TRAFFIC_SECRET_0" => logged.get_or_insert_default().client = secret,
-            "SERVER_TRAFFIC_SECRET_0" => logged.get_or_insert_default().server = secret,
+            "CLIENT_TRAFFIC_SECRET_0" => logged.get_or_insert_default().client.keep(secret),
+            "SERVER_TRAFFIC_SECRET_0" => logged.get_or_insert_default().server.keep(secret),
             _ => {}
         });
     }
