@@ -128,7 +128,7 @@ impl Connection {
         mut on_body: impl FnMut(u64),
     ) -> Result<(), Trouble> {
         self.session
-            .seal(&mut self.partial, request, &mut self.outgoing)
+            .seal(request, &mut self.outgoing)
             .map_err(Trouble::Tls)?;
         self.send().await?;
         self.response.begin();
@@ -146,9 +146,7 @@ impl Connection {
     /// Says goodbye and closes.
     pub(crate) async fn close(mut self) {
         // The operation is over; a server that is already gone changes nothing.
-        let _ = self
-            .session
-            .close_notify(&mut self.partial, &mut self.outgoing);
+        let _ = self.session.close_notify(&mut self.outgoing);
         let _ = self.send().await;
     }
 

@@ -3,6 +3,7 @@
 //!
 //! A connection's way: [`read_hello`] -> choose a [`ServerSite`] -> [`handshake`] -> [`TlsStream`].
 //! Under the sockets, [`Handshake`] and [`Session`] are bytes in and bytes out.
+//! The library shakes hands; from the first record after that on, keys and records are ours.
 //!
 //! Refuses early data, renegotiation, suites without forward secrecy, and whatever has no AEAD. Opens no
 //! socket, file or clock: streams, PEM bytes, ticket keys and the [`Clock`] are handed in. Input from the
@@ -16,11 +17,14 @@ pub mod hello;
 pub mod material;
 mod opening;
 mod provider;
+mod records;
 mod resumption;
 mod server;
 mod session;
+mod shaking;
 mod stream;
 mod trace;
+mod updates;
 
 pub use buffers::Buffers;
 pub use client::{BackendTlsPolicy, ClientSite, connect};

@@ -17,8 +17,10 @@ use crate::hello::ClientHello;
 use crate::material::{Certificate, ClientTrust, MaterialError, client_identity};
 use crate::provider::{First, provider};
 use crate::resumption::{Resumption, SiteSessions};
-use crate::session::{Connection, Session, Task, Turn};
+use crate::session::Session;
+use crate::shaking::{Shaking, Turn};
 use crate::trace::{self, Trace};
+use crate::updates::{self, TrafficSecrets};
 
 /// Whether clients must show a certificate, and who vouches for them.
 #[derive(Clone, Debug)]
@@ -156,6 +158,9 @@ fn config(
         .iter()
         .map(|protocol| protocol.as_bytes().to_vec())
         .collect();
+    // The records after the handshake are ours, see the `session` module.
+    config.enable_secret_extraction = true;
+    config.key_log = Arc::new(updates::Keep);
     config.cert_compressors = Vec::new();
     config.cert_decompressors = Vec::new();
     Ok(config)
@@ -197,13 +202,14 @@ pub struct Step {
 
 /// A handshake on its way: no socket, no waiting.
 pub struct Handshake {
-    connection: Connection,
+    connection: Shaking,
     trace: Trace,
     offered: Offered,
     server_name: Option<ServerName>,
     alpn: Arc<[Arc<str>]>,
     held: Vec<u8>,
-    peer_closed: bool,
+    /// Of a TLS 1.3 connection, once it has them.
+    secrets: Option<Box<TrafficSecrets>>,
 }
 
 /// What the client had at hand to resume with.
@@ -228,7 +234,7 @@ impl Handshake {
             .map_err(|error| Failure::of(Side::Server, &error))?;
         let tls13 = site.speaks_tls13 && hello.offers(TlsVersion::Tls13);
         Ok(Self {
-            connection: Connection::Server(Box::new(connection)),
+            connection: Shaking::server(connection),
             trace: Trace {
                 tls13,
                 takes_tickets: hello.session_ticket.is_some(),
@@ -238,7 +244,7 @@ impl Handshake {
             server_name: hello.server_name.clone(),
             alpn: Arc::clone(&site.alpn),
             held: Vec::new(),
-            peer_closed: false,
+            secrets: None,
         })
     }
 
@@ -248,12 +254,11 @@ impl Handshake {
             connection,
             trace,
             held,
-            peer_closed,
+            secrets,
             ..
         } = self;
-        let (consumed, end) = trace::lend(trace, || {
-            shake(connection, input, output, held, peer_closed)
-        });
+        let (consumed, end) = trace::lend(trace, || shake(connection, input, output, held));
+        *secrets = updates::take_logged().or(secrets.take());
         self.settle_resumption();
         let progress = match end {
             Ok(true) => Progress::Done,
@@ -295,10 +300,12 @@ impl Handshake {
     /// The established session, and what the handshake was. To be called after `Done`.
     pub fn finish(self) -> (Session, HandshakeFacts) {
         let facts = self.facts();
-        (
-            Session::new(self.connection, self.held, self.peer_closed),
-            facts,
-        )
+        let session = Session::new(
+            Side::Server,
+            self.connection.establish(self.secrets),
+            self.held,
+        );
+        (session, facts)
     }
 
     fn facts(&self) -> HandshakeFacts {
@@ -374,16 +381,15 @@ fn offered(hello: &ClientHello, tls13: bool) -> Offered {
 
 /// Goes on until the handshake is complete (`true`), needs input (`false`) or fails.
 fn shake(
-    connection: &mut Connection,
+    connection: &mut Shaking,
     input: &mut [u8],
     output: &mut Vec<u8>,
     held: &mut Vec<u8>,
-    peer_closed: &mut bool,
 ) -> (usize, Result<bool, Error>) {
     let mut consumed = 0;
     loop {
         let start = output.len();
-        let (discard, turn) = connection.turn(&mut input[consumed..], output, Task::Shake);
+        let (discard, turn) = connection.turn(&mut input[consumed..], output);
         consumed += discard;
         let established = !connection.common().is_handshaking();
         match turn {
@@ -394,10 +400,8 @@ fn shake(
                 }
             }
             Ok(Turn::Flight) => {}
-            Ok(Turn::PeerClosed) => *peer_closed = true,
-            Ok(Turn::Open | Turn::PlainWaits) => return (consumed, Ok(true)),
+            Ok(Turn::Open) => return (consumed, Ok(true)),
             Ok(Turn::Blocked) => return (consumed, Ok(false)),
-            Ok(_) => return (consumed, Err(Error::HandshakeNotComplete)),
             Err(error) => {
                 connection.take_alert(output);
                 return (consumed, Err(error));
@@ -406,6 +410,6 @@ fn shake(
     }
 }
 
-fn is_tls13(connection: &Connection) -> bool {
+fn is_tls13(connection: &Shaking) -> bool {
     connection.common().protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3)
 }

@@ -116,7 +116,6 @@ impl<IO> TlsStream<IO> {
             && self.unsent.bytes.is_empty()
             && self.plain.is_empty()
             && self.session.held().is_empty()
-            && !self.session.has_early()
     }
 
     /// Whether a ticket or another handshake message waits for the first write.
@@ -158,7 +157,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             return Poll::Ready(Ok(received));
         }
         // What the handshake left over may hold whole records, so the first look needs no socket.
-        let mut read_first = self.partial.is_empty() && !self.session.has_early();
+        let mut read_first = self.partial.is_empty();
         loop {
             let step = ready!(self.poll_decrypt(cx, window, read_first, sink))?;
             read_first = true;
@@ -259,7 +258,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
                 break;
             }
             taken += chunk.len();
-            filled += self.seal(chunk, &mut output[filled..])?;
+            filled += self.session.seal_into(chunk, &mut output[filled..])?;
         }
         drop(gather);
         self.push(cx, &output[..filled])?;
@@ -308,12 +307,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             let mut output = buffers.output().borrow_mut();
             let mut filled = self.take_held(&mut output);
             // A connection that has failed has sent its alert already.
-            if let Ok((written, gone)) = self
-                .session
-                .close_into(&mut self.partial, &mut output[filled..])
-            {
+            if let Ok(written) = self.session.close_into(&mut output[filled..]) {
                 filled += written;
-                self.partial.drain(..gone);
             }
             self.push(cx, &output[..filled])?;
         }
@@ -332,12 +327,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             self.session.forget_held();
         }
         held
-    }
-
-    fn seal(&mut self, chunk: &[u8], output: &mut [u8]) -> Result<usize, Failure> {
-        let (written, gone) = self.session.seal_into(&mut self.partial, chunk, output)?;
-        self.partial.drain(..gone);
-        Ok(written)
     }
 
     /// Writes once; what is left over is kept.

@@ -14,7 +14,8 @@ use super::{ClientSite, Intent, sessions, verifier};
 use crate::buffers::Buffers;
 use crate::failure::{Failure, Side};
 use crate::server::{Progress, Step};
-use crate::session::{Connection, Session, Task, Turn};
+use crate::session::Session;
+use crate::shaking::{Shaking, Turn};
 use crate::stream::TlsStream;
 
 /// A server's handshake is shorter than this, whatever its certificates.
@@ -22,10 +23,9 @@ const MAX_HANDSHAKE_BYTES: usize = 128 * 1024;
 
 /// A handshake on its way. Step it with what the server sent, send what it gives back.
 pub struct ClientHandshake {
-    connection: Connection,
+    connection: Shaking,
     offered: bool,
     scheme: Option<rustls::SignatureScheme>,
-    peer_closed: bool,
 }
 
 impl ClientHandshake {
@@ -38,10 +38,9 @@ impl ClientHandshake {
         let connection = UnbufferedClientConnection::new(site.config(intent), site.name.clone())
             .map_err(|error| Failure::of(Side::Client, &error))?;
         Ok(Self {
-            connection: Connection::Client(Box::new(connection)),
+            connection: Shaking::client(connection),
             offered: sessions::take_offered(),
             scheme: None,
-            peer_closed: false,
         })
     }
 
@@ -65,19 +64,12 @@ impl ClientHandshake {
     ) -> (usize, Result<Progress, Error>) {
         let mut consumed = 0;
         loop {
-            let (discard, turn) = self
-                .connection
-                .turn(&mut input[consumed..], output, Task::Shake);
+            let (discard, turn) = self.connection.turn(&mut input[consumed..], output);
             consumed += discard;
             let end = match turn {
                 Ok(Turn::Encoded | Turn::Flight) => continue,
-                Ok(Turn::PeerClosed) => {
-                    self.peer_closed = true;
-                    continue;
-                }
-                Ok(Turn::Open | Turn::PlainWaits) => Ok(Progress::Done),
-                Ok(Turn::Blocked) if !self.peer_closed => Ok(Progress::NeedsInput),
-                Ok(_) => Ok(Progress::Failed(Failure::closed(Side::Client))),
+                Ok(Turn::Open) => Ok(Progress::Done),
+                Ok(Turn::Blocked) => Ok(Progress::NeedsInput),
                 Err(error) => {
                     self.connection.take_alert(output);
                     Err(error)
@@ -90,10 +82,8 @@ impl ClientHandshake {
     /// The established session and what the handshake was. To be called after `Done`.
     pub fn finish(self, site: &ClientSite) -> (Session, HandshakeFacts) {
         let facts = self.facts(site);
-        (
-            Session::new(self.connection, Vec::new(), self.peer_closed),
-            facts,
-        )
+        let session = Session::new(Side::Client, self.connection.establish(None), Vec::new());
+        (session, facts)
     }
 
     fn facts(&self, site: &ClientSite) -> HandshakeFacts {

@@ -125,6 +125,9 @@ impl ClientSite {
             .map(|protocol| protocol.as_bytes().to_vec())
             .collect();
 
+        // The records after the handshake are ours, see the `session` module.
+        full.enable_secret_extraction = true;
+
         let sessions = Sessions::new(offer.sessions);
         let mut resuming = full.clone();
         full.resumption = resumption(&sessions, Intent::Full);

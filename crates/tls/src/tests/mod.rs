@@ -10,6 +10,8 @@ mod clients;
 mod damage;
 mod memory;
 mod negotiation;
+mod records;
 mod resumption;
+mod speed;
 mod streams;
 mod support;

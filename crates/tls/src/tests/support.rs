@@ -97,6 +97,8 @@ pub(super) struct Offer {
     pub(super) schemes: Vec<Scheme>,
     pub(super) alpn: Vec<&'static str>,
     pub(super) no_tickets: bool,
+    /// The longest record that it sends, with its header; `None` for as long as allowed.
+    pub(super) longest_record: Option<usize>,
     pub(super) identity: Option<(Vec<CertificateDer<'static>>, Arc<PrivateKeyDer<'static>>)>,
 }
 
@@ -132,6 +134,7 @@ impl Client {
             .iter()
             .map(|protocol| protocol.as_bytes().to_vec())
             .collect();
+        config.max_fragment_size = offer.longest_record;
         config.resumption = Kept::in_memory_sessions(64).tls12_resumption(match offer.no_tickets {
             true => Tls12Resumption::SessionIdOnly,
             false => Tls12Resumption::SessionIdOrTickets,
