@@ -148,7 +148,7 @@ async fn exchange(
                 &connection,
                 &visitor,
                 &account,
-                Request::from_parts(head, body),
+                Box::new(Request::from_parts(head, body)),
                 repeatable,
             )
             .await
@@ -216,7 +216,7 @@ fn is_of_this_site(connection: &Connection, host: Option<&str>) -> bool {
 enum Try {
     Answered(Response<Body>),
     /// Nothing reached a backend; the request is whole.
-    Again(Request<Body>, Refusal),
+    Again(Box<Request<Body>>, Refusal),
     /// It may have reached one; only a copy of a harmless request may go elsewhere.
     Lost(Refusal),
 }
@@ -247,7 +247,7 @@ async fn forwarded(
     connection: &Rc<Connection>,
     visitor: &Visitor,
     account: &Rc<Account>,
-    request: Request<Body>,
+    request: Box<Request<Body>>,
     repeatable: bool,
 ) -> Response<Body> {
     let Some(site) = connection.site() else {
@@ -271,7 +271,7 @@ async fn forwarded(
             account,
             backend,
             request,
-            copy.as_ref(),
+            copy.as_deref(),
         );
         refusal = match attempt.await {
             Try::Answered(response) => {
@@ -282,7 +282,7 @@ async fn forwarded(
                 why
             }
             Try::Lost(why) => {
-                next = copy.as_ref().map(clone_head);
+                next = copy.as_deref().map(clone_head);
                 why
             }
         };
@@ -331,8 +331,8 @@ fn delivered(
     Response::from_parts(head, body)
 }
 
-fn clone_head(request: &Request<Body>) -> Request<Body> {
-    let mut copy = Request::new(Body::empty());
+fn clone_head(request: &Request<Body>) -> Box<Request<Body>> {
+    let mut copy = Box::new(Request::new(Body::empty()));
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.version_mut() = request.version();
@@ -345,7 +345,7 @@ async fn try_backend(
     visitor: &Visitor,
     account: &Account,
     backend: &LiveBackend,
-    request: Request<Body>,
+    request: Box<Request<Body>>,
     copy: Option<&Request<Body>>,
 ) -> Try {
     let pool = match backend.proxy_protocol {
@@ -361,19 +361,24 @@ async fn try_backend(
     loop {
         let (lease, fresh) = match pool.checkout(backend.key, protocol, backend.max_idle) {
             Checkout::Ready(lease) => (lease, false),
-            Checkout::Connect => match connected(connection, backend, protocol, pool).await {
-                Ok(lease) => (lease, true),
-                Err(error) => return Try::Again(request, dial_refusal(&error)),
-            },
+            // Dialling is rare, and its future large: it must not make every request's larger.
+            Checkout::Connect => {
+                match Box::pin(connected(connection, backend, protocol, pool)).await {
+                    Ok(lease) => (lease, true),
+                    Err(error) => return Try::Again(request, dial_refusal(&error)),
+                }
+            }
         };
         let limit = connection.live.live.timeouts.response;
-        match answered_within(limit, account, lease.send(request)).await {
+        // On the heap once, rather than copied with every future that it is part of.
+        let mut sent = Box::pin(lease.send(*request));
+        match answered_within(limit, account, sent.as_mut()).await {
             Ok(Ok(response)) => return Try::Answered(response),
             // A pooled connection that had closed meanwhile says nothing about the backend: take another.
-            Ok(Err(SendError::Unsent(back))) if !fresh => request = *back,
+            Ok(Err(SendError::Unsent(back))) if !fresh => request = back,
             Ok(Err(SendError::Unsent(back))) => {
                 return Try::Again(
-                    *back,
+                    back,
                     closed(backend, "closed the connection before the request was sent"),
                 );
             }
@@ -409,17 +414,18 @@ struct TooLate;
 async fn answered_within<T>(
     limit: Duration,
     account: &Account,
-    response: impl Future<Output = T>,
+    response: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, TooLate> {
     if !account.is_uploading() {
-        return tokio::time::timeout(limit, response)
-            .await
-            .map_err(|_| TooLate);
+        let answered = tokio::time::timeout(limit, response).await;
+        return answered.map_err(|_| TooLate);
     }
+    // Uploads are the rare case, and must not make the future of every request larger.
+    let late = Box::pin(account.late(limit));
     tokio::select! {
         biased;
         response = response => Ok(response),
-        () = account.late(limit) => Err(TooLate),
+        () = late => Err(TooLate),
     }
 }
 
@@ -514,3 +520,22 @@ async fn connected(
 
 /// Sweeps that a pooled connection may wait for a request, at four sweeps a second: 60 s.
 pub const POOL_SWEEPS: u32 = 240;
+#[cfg(test)]
+mod tests {
+    #![allow(
+        unreachable_code,
+        clippy::diverging_sub_expression,
+        reason = "the futures are made for their type alone"
+    )]
+    use super::*;
+
+    fn bytes_of<F: Future>(_: impl FnOnce() -> F) -> usize {
+        std::mem::size_of::<F>()
+    }
+
+    #[test]
+    fn the_future_of_a_request_is_small_for_it_is_moved_several_times() {
+        let exchange = bytes_of(|| exchange(unreachable!(), unreachable!(), unreachable!()));
+        assert!(exchange <= 1_400, "{exchange} bytes");
+    }
+}

@@ -208,7 +208,8 @@ impl Parent {
 
     fn announce(&self) {
         let allowed = self.edge.connections_allowed();
-        if allowed < self.config.limits.connections {
+        let demo = matches!(self.origin, Origin::Demo(_));
+        if allowed < self.config.limits.connections && !demo {
             say::warning(&format!(
                 "file descriptors allow {allowed} connections at a time, limits: connections says {}; \
                  raise LimitNOFILE (systemd) or ulimit -n",
@@ -226,7 +227,7 @@ impl Parent {
             self.edge.workers(),
             self.edge.live().hash
         ));
-        if matches!(self.origin, Origin::Demo(_)) {
+        if demo {
             say::result(demo::TRY_NEXT);
         }
         notify::ready(allowed);

@@ -143,12 +143,10 @@ fn haproxy_behind_us_reads_the_authority_as_well() {
 /// The client that our log names when `peer` stands in front of us.
 fn client_in_front(place: Place, start: impl Fn(&Place, u16, u16) -> Peer) {
     let backend = http_backend(&Address::Loopback, None, "one", false);
-    let text = place
-        .config("http", &[&backend.address().to_string()])
-        .replace(
-            "mode: http\n",
-            "mode: http\n    proxy_protocol: [\"127.0.0.0/8\"]\n",
-        );
+    let text = place.config("http", &[backend.address()]).replace(
+        "mode: http\n",
+        "mode: http\n    proxy_protocol: [\"127.0.0.0/8\"]\n",
+    );
     let inner = place.port;
     let server = Server::start(place, &text);
     let peer = start(&server.place, free_port(), inner);
