@@ -138,7 +138,7 @@ def run_load(server, case, options):
     name, _, _, arguments, _ = case
     port = server.rsa_port if name.endswith("rsa") else server.port
     process = server.second if port != server.port and server.second else server.process
-    command = ["taskset", "-c", LOAD_CORE, str(pathlib.Path(options.load).resolve()), *options.load_words,
+    command = ["taskset", "-c", LOAD_CORE, str(pathlib.Path(options.load).resolve()), "load",
                *arguments[:1], f"127.0.0.1:{port}", "--insecure", "--server-name", "localhost",
                "--watch", str(process.pid), "--json", *arguments[1:],
                "--duration", f"{IDLE_SECONDS if arguments[0] == 'hold' else options.seconds}s", "--warm-up", "0.5s"]
@@ -308,7 +308,6 @@ def arguments():
     parser.add_argument("--cases", nargs="*", help=", ".join(case[0] for case in CASES))
     parser.add_argument("--servers", nargs="*", help="such as 'nginx http' 'tollgate tcp'; default all")
     parser.add_argument("--load", default=TOLLGATE, help="program with the load generator; default $TOLLGATE")
-    parser.add_argument("--load-words", nargs="*", default=["load"], help="words before the mode; none for the example")
     parser.add_argument("--out", default=str(HERE / "results"), help="folder for the results; - prints only")
     options = parser.parse_args()
     if options.quick:
@@ -329,7 +328,7 @@ def main():
         folder.chmod(0o755)
         make_certificates(folder)
         try:
-            start([str(pathlib.Path(options.load).resolve()), *options.load_words, "backend", BACKEND],
+            start([str(pathlib.Path(options.load).resolve()), "load", "backend", BACKEND],
                   LOAD_CORE, int(BACKEND.split(":")[1]), folder, running)
             listed, second = servers(folder)
             if options.servers:
