@@ -8,6 +8,7 @@
 //! Reads the clock and `/proc`; input from the server is bounded and never trusted.
 
 pub mod backend;
+pub mod bench;
 mod connection;
 mod load;
 mod options;

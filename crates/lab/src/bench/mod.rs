@@ -1,0 +1,37 @@
+//! What TLS costs on this machine: one file per phase, and the experiments around them.
+
+use std::time::Duration;
+
+/// What a measurement may spend, and whom it tells how far it is.
+pub struct Bench<'a> {
+    /// About how long one figure may take.
+    pub per_figure: Duration,
+    /// Told before each figure: what is measured next, and the share of the phase that is done (0 to 1).
+    pub progress: &'a dyn Fn(&str, f64),
+}
+
+/// Why something could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A primitive did not do what it is there for.
+    #[error("{what} does not work here: {reason}")]
+    Broken {
+        /// What was measured.
+        what: String,
+        /// Why it is of no use.
+        reason: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}; {hint}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's words.
+        source: std::io::Error,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A load run inside could not begin.
+    #[error(transparent)]
+    Load(#[from] crate::LoadError),
+}
