@@ -22,6 +22,30 @@ pub enum Unit {
     Ratio,
 }
 
+impl Unit {
+    /// All units.
+    pub const ALL: [Self; 6] = [
+        Self::Nanoseconds,
+        Self::NanosecondsPerByte,
+        Self::Bytes,
+        Self::Count,
+        Self::PerSecond,
+        Self::Ratio,
+    ];
+
+    /// Its name in the JSON form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "nanoseconds",
+            Self::NanosecondsPerByte => "nanoseconds_per_byte",
+            Self::Bytes => "bytes",
+            Self::Count => "count",
+            Self::PerSecond => "per_second",
+            Self::Ratio => "ratio",
+        }
+    }
+}
+
 /// A published value for the same thing: shown beside, never computed with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
@@ -31,6 +55,9 @@ pub struct Reference {
     pub high: f64,
     /// Where it is said, and of which machine.
     pub source: String,
+    /// What else is true about it, such as a contradiction in the source; `None` when nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }
 
 /// One figure of a sheet.

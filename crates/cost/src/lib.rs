@@ -2,10 +2,17 @@
 //!
 //! Pure: no file, clock or socket. Text comes in, figures with their spread and origin go out.
 
+mod compare;
 mod figure;
 mod measure;
+mod read;
 mod sheet;
 
+pub use compare::{Change, Compared, Comparison, Difference, compare};
 pub use figure::{Figure, Reference, Unit};
 pub use measure::Measured;
-pub use sheet::{Machine, PHASES, PhaseTable, Sheet};
+pub use read::SheetError;
+pub use sheet::{Machine, PHASES, PhaseTable, SHEET_VERSION, Sheet, Steadiness};
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Figure;
+use crate::{Figure, Measured, Unit};
 
 /// The six things that TLS costs, by number from 1.
 pub const PHASES: [&str; 6] = [
@@ -14,8 +14,12 @@ pub const PHASES: [&str; 6] = [
     "resumption",
 ];
 
+/// Version of the format that is written, and the only one that is read.
+pub const SHEET_VERSION: u32 = 1;
+
 /// Everything that one `bench` found on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sheet {
     /// Version of this format; 1.
     pub sheet_version: u32,
@@ -29,12 +33,15 @@ pub struct Sheet {
     pub machine: Machine,
     /// What reading the clock costs, in nanoseconds; it is subtracted from every time.
     pub clock_nanoseconds: f64,
+    /// How steady the machine was meanwhile.
+    pub steadiness: Steadiness,
     /// The tables, in order of phase; a run of one phase holds one.
     pub phases: Vec<PhaseTable>,
 }
 
 /// A machine, as far as it matters for figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Model of the CPU.
     pub cpu: String,
@@ -50,8 +57,48 @@ pub struct Machine {
     pub architecture: String,
 }
 
+/// One fixed piece of arithmetic, timed before every figure: what changes in it is the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steadiness {
+    /// How often it was timed.
+    pub readings: u64,
+    /// Middle of the readings, in nanoseconds.
+    pub median_nanoseconds: f64,
+    /// A tenth of the readings were lower.
+    pub low_nanoseconds: f64,
+    /// A tenth of the readings were higher.
+    pub high_nanoseconds: f64,
+}
+
+impl Steadiness {
+    /// Judges the readings, in nanoseconds; `None` when there are none or one is not a finite number.
+    pub fn of(readings: &[f64]) -> Option<Self> {
+        let median = Measured::of(readings)?.median;
+        let mut sorted = readings.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let tenth = sorted.len() / 10;
+        Some(Self {
+            readings: sorted.len() as u64,
+            median_nanoseconds: median,
+            low_nanoseconds: sorted[tenth],
+            high_nanoseconds: sorted[sorted.len() - 1 - tenth],
+        })
+    }
+
+    /// How far the machine itself went astray, as a share to each side: 0.03 for ±3 %.
+    pub fn drift(&self) -> f64 {
+        if self.median_nanoseconds > 0.0 {
+            (self.high_nanoseconds - self.low_nanoseconds) / 2.0 / self.median_nanoseconds
+        } else {
+            0.0
+        }
+    }
+}
+
 /// The figures of one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PhaseTable {
     /// 1 to 6.
     pub phase: u8,
@@ -64,11 +111,38 @@ pub struct PhaseTable {
 }
 
 impl Sheet {
+    /// JSON Schema (2020-12) of the JSON form.
+    pub const SCHEMA: &str = include_str!("../sheet.schema.json");
+
     /// The figure of this id.
     pub fn figure(&self, id: &str) -> Option<&Figure> {
-        self.phases
-            .iter()
-            .flat_map(|table| &table.figures)
-            .find(|figure| figure.id == id)
+        self.figures().find(|figure| figure.id == id)
+    }
+
+    /// All figures, in the order in which they are shown.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.phases.iter().flat_map(|table| &table.figures)
+    }
+
+    /// The spread of `figure`, widened by what the machine itself drifted when it is a time.
+    pub fn spread_with_drift(&self, figure: &Figure) -> Measured {
+        let drift = match figure.unit {
+            Unit::Nanoseconds | Unit::NanosecondsPerByte | Unit::PerSecond => {
+                self.steadiness.drift()
+            }
+            Unit::Bytes | Unit::Count | Unit::Ratio => 0.0,
+        };
+        let measured = figure.measured;
+        Measured {
+            low: measured.low - drift * measured.low.abs(),
+            high: measured.high + drift * measured.high.abs(),
+            ..measured
+        }
+    }
+
+    /// Whether two figures of this sheet are further apart than spread and drift explain.
+    pub fn told_apart(&self, one: &Figure, other: &Figure) -> bool {
+        self.spread_with_drift(one)
+            .differs_from(&self.spread_with_drift(other))
     }
 }
