@@ -1,6 +1,11 @@
 //! What TLS costs on this machine: one file per phase, and the experiments around them.
 
+mod runner;
+pub mod serving;
+
 use std::time::Duration;
+
+pub use runner::clock_cost;
 
 /// What a measurement may spend, and whom it tells how far it is.
 pub struct Bench<'a> {
