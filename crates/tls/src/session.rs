@@ -10,6 +10,7 @@ use rustls::{
 };
 use tollgate_terms::Culprit;
 
+use crate::client::TicketSeen;
 use crate::failure::{Failure, FailureReason, Side};
 use crate::records::{
     Form, HEADER_BYTES, PLAIN_BYTES, RecordError, RecordKey, content, sealed_bytes,
@@ -110,6 +111,17 @@ impl Session {
         match &self.0 {
             State::Open(open) => open.side,
             State::Lost(side, _) => *side,
+        }
+    }
+
+    /// TLS 1.3 tickets that a client has received in this connection, the first sixteen.
+    pub fn tickets(&self) -> &[TicketSeen] {
+        match &self.0 {
+            State::Open(open) => match &open.updates {
+                Updates::Library(library) => library.tickets(),
+                Updates::Never | Updates::Own(_) => &[],
+            },
+            State::Lost(..) => &[],
         }
     }
 
@@ -435,8 +447,8 @@ impl Open {
             )),
             HandshakeType::KeyUpdate => self.key_update(message),
             HandshakeType::NewSessionTicket => match &mut self.updates {
-                Updates::Library(kernel) => kernel
-                    .handle_new_session_ticket(message)
+                Updates::Library(library) => library
+                    .ticket(message)
                     .map_err(|error| fault(AlertDescription::DecodeError, error)),
                 Updates::Never | Updates::Own(_) => Err(unexpected(content::HANDSHAKE)),
             },

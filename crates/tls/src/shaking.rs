@@ -9,8 +9,8 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, Unbuffered
 use rustls::{CommonState, Error, ExtractedSecrets, PeerMisbehaved, SupportedCipherSuite};
 
 use crate::failure::Side;
-use crate::records::HEADER_BYTES;
-use crate::updates::{TrafficSecrets, Updates};
+use crate::records::{HEADER_BYTES, sealed_bytes};
+use crate::updates::{LibraryUpdates, TrafficSecrets, Updates};
 
 /// Room that any record may take after its header (RFC 5246, section 6.2.3).
 const LONGEST_BODY_BYTES: usize = 16 * 1024 + 2048;
@@ -21,6 +21,8 @@ pub(crate) struct Shaking {
     /// Bytes at the front of the input that the library has seen and wants to see again: the beginning
     /// of a message that spans records.
     seen: usize,
+    /// A client's first flight, which early data may follow, is not finished yet.
+    early: bool,
 }
 
 enum Library {
@@ -54,13 +56,16 @@ impl Shaking {
         Self {
             library: Library::Server(Box::new(connection)),
             seen: 0,
+            early: false,
         }
     }
 
-    pub(crate) fn client(connection: UnbufferedClientConnection) -> Self {
+    /// With `early`, the first flight stays open behind its end until there is input.
+    pub(crate) fn client(connection: UnbufferedClientConnection, early: bool) -> Self {
         Self {
             library: Library::Client(Box::new(connection)),
             seen: 0,
+            early,
         }
     }
 
@@ -103,8 +108,42 @@ impl Shaking {
     fn once(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> (usize, Result<Turn, Error>) {
         match &mut self.library {
             Library::Server(connection) => take_turn(connection.process_tls_records(input), output),
-            Library::Client(connection) => take_turn(connection.process_tls_records(input), output),
+            Library::Client(connection) => {
+                let status = connection.process_tls_records(input);
+                // Not to say that the flight is done is what keeps it open.
+                if let (true, Ok(ConnectionState::TransmitTlsData(_))) = (self.early, &status.state)
+                {
+                    return (status.discard, Ok(Turn::Blocked));
+                }
+                take_turn(status, output)
+            }
         }
+    }
+
+    /// No early data is to follow any more.
+    pub(crate) fn end_early(&mut self) {
+        self.early = false;
+    }
+
+    /// Encrypts `plain` as early data behind the first flight, if that is still open and the ticket
+    /// allows so much; else nothing is written and the answer is false.
+    pub(crate) fn seal_early(&mut self, plain: &[u8], output: &mut Vec<u8>) -> Result<bool, Error> {
+        let Library::Client(connection) = &mut self.library else {
+            return Ok(false);
+        };
+        let ConnectionState::TransmitTlsData(mut flight) =
+            connection.process_tls_records(&mut []).state?
+        else {
+            return Ok(false);
+        };
+        let Some(mut early) = flight.may_encrypt_early_data() else {
+            return Ok(false);
+        };
+        let start = output.len();
+        output.resize(start + sealed_bytes(plain.len()), 0);
+        let written = early.encrypt(plain, &mut output[start..]);
+        output.truncate(start + written.as_ref().map_or(0, |written| *written));
+        written.map(|_| true).map_err(|_| Error::EncryptError)
     }
 
     /// After an error: takes out what is still to be sent, the alert last. Looks at no more input, which
@@ -134,7 +173,7 @@ impl Shaking {
             Library::Client(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
                 let suite = kernel.negotiated_cipher_suite();
-                let updates = Some(Updates::Library(Box::new(kernel)));
+                let updates = Some(Updates::Library(Box::new(LibraryUpdates::new(kernel))));
                 (Side::Client, secrets, suite, updates)
             }
         };

@@ -13,6 +13,7 @@ use rustls::kernel::KernelConnection;
 use rustls::{Error, KeyLog};
 use zeroize::Zeroizing;
 
+use crate::client::TicketSeen;
 use crate::records::RecordKey;
 
 /// The output of SHA-384, the longest hash of a suite.
@@ -25,7 +26,38 @@ pub(crate) enum Updates {
     /// A server in TLS 1.3.
     Own(Box<TrafficSecrets>),
     /// A client in TLS 1.3.
-    Library(Box<KernelConnection<ClientConnectionData>>),
+    Library(Box<LibraryUpdates>),
+}
+
+/// Tickets of one connection that are remembered; more are kept for resumption but not described.
+const MOST_TICKETS_SEEN: usize = 16;
+
+/// What the library keeps for a client after its handshake, and the tickets that have come.
+pub(crate) struct LibraryUpdates {
+    kernel: KernelConnection<ClientConnectionData>,
+    tickets: Vec<TicketSeen>,
+}
+
+impl LibraryUpdates {
+    pub(crate) fn new(kernel: KernelConnection<ClientConnectionData>) -> Self {
+        Self {
+            kernel,
+            tickets: Vec::new(),
+        }
+    }
+
+    /// Takes in a ticket: its message without the header.
+    pub(crate) fn ticket(&mut self, message: &[u8]) -> Result<(), Error> {
+        self.kernel.handle_new_session_ticket(message)?;
+        if self.tickets.len() < MOST_TICKETS_SEEN {
+            self.tickets.extend(TicketSeen::in_tls13(message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tickets(&self) -> &[TicketSeen] {
+        &self.tickets
+    }
 }
 
 impl Updates {
@@ -34,7 +66,7 @@ impl Updates {
         match self {
             Self::Never => Err(Error::HandshakeNotComplete),
             Self::Own(secrets) => secrets.client.next(current.algorithm()),
-            Self::Library(kernel) => RecordKey::of(&kernel.update_rx_secret()?),
+            Self::Library(library) => RecordKey::of(&library.kernel.update_rx_secret()?),
         }
     }
 
@@ -43,7 +75,7 @@ impl Updates {
         match self {
             Self::Never => Err(Error::EncryptError),
             Self::Own(secrets) => secrets.server.next(current.algorithm()),
-            Self::Library(kernel) => RecordKey::of(&kernel.update_tx_secret()?),
+            Self::Library(library) => RecordKey::of(&library.kernel.update_tx_secret()?),
         }
     }
 }

@@ -81,18 +81,14 @@ impl Bench {
 
     fn offer(&self) -> ClientOffer {
         ClientOffer {
-            policy: BackendTlsPolicy {
+            sessions: 4,
+            ..ClientOffer::new(BackendTlsPolicy {
                 verify: true,
                 name: "app.test".into(),
                 ca: Some(self.authority.root_pem().into_bytes()),
                 certificate: None,
                 alpn: vec!["http/1.1".into()],
-            },
-            version: None,
-            suites: Vec::new(),
-            groups: Vec::new(),
-            rsa_only: false,
-            sessions: 4,
+            })
         }
     }
 
@@ -214,7 +210,10 @@ async fn a_forced_offer_is_what_is_negotiated() {
         let client = ClientSite::offering(ClientOffer {
             suites: vec![suite],
             groups: vec![group],
-            rsa_only,
+            schemes: match rsa_only {
+                true => ClientOffer::rsa_only_schemes(),
+                false => Vec::new(),
+            },
             ..bench.offer()
         })
         .unwrap();

@@ -10,9 +10,12 @@ use tollgate_terms::{
     ServerName, SignatureScheme, TlsVersion,
 };
 
+use super::details::HandshakeDetails;
+use super::wire::Wire;
 use super::{ClientSite, Intent, sessions, verifier};
 use crate::buffers::Buffers;
 use crate::failure::{Failure, Side};
+use crate::records::{HEADER_BYTES, content};
 use crate::server::{Progress, Step};
 use crate::session::Session;
 use crate::shaking::{Shaking, Turn};
@@ -26,6 +29,31 @@ pub struct ClientHandshake {
     connection: Shaking,
     offered: bool,
     scheme: Option<rustls::SignatureScheme>,
+    staple: Option<Box<[u8]>>,
+    early: Early,
+    /// Early data that may still be sealed.
+    early_room: usize,
+    wire: Wire,
+    /// Bytes at the front of the input that the wire has shown.
+    shown: usize,
+    /// Bytes of the server's present flight, and of its longest one.
+    flight: usize,
+    longest_flight: usize,
+}
+
+/// How early data stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Early {
+    /// Not offered.
+    Never,
+    /// The hello has not been made.
+    Possible,
+    /// The hello offers it, and the server has not answered.
+    Offered,
+    /// The server has answered with yes.
+    Accepted,
+    /// The server has answered with no.
+    Rejected,
 }
 
 impl ClientHandshake {
@@ -35,12 +63,27 @@ impl ClientHandshake {
     /// When the random generator or the key exchange fails.
     pub fn new(site: &ClientSite, intent: Intent) -> Result<Self, Failure> {
         sessions::take_offered();
+        sessions::take_early_bytes();
         let connection = UnbufferedClientConnection::new(site.config(intent), site.name.clone())
             .map_err(|error| Failure::of(Side::Client, &error))?;
+        let early_room = match site.offers_early_data() {
+            true => sessions::take_early_bytes() as usize,
+            false => 0,
+        };
         Ok(Self {
-            connection: Shaking::client(connection),
+            connection: Shaking::client(connection, early_room > 0),
             offered: sessions::take_offered(),
             scheme: None,
+            staple: None,
+            early: match early_room {
+                0 => Early::Never,
+                _ => Early::Possible,
+            },
+            early_room,
+            wire: Wire::default(),
+            shown: 0,
+            flight: 0,
+            longest_flight: 0,
         })
     }
 
@@ -48,8 +91,15 @@ impl ClientHandshake {
     /// the alert. `Done` may leave bytes of `input` unconsumed: they belong to the session.
     pub fn step(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> Step {
         verifier::take_scheme();
+        verifier::take_staple();
+        self.answered(input);
+        let start = output.len();
         let (consumed, end) = self.advance(input, output);
         self.scheme = self.scheme.or(verifier::take_scheme());
+        self.staple = verifier::take_staple().or(self.staple.take());
+        self.shown -= consumed.min(self.shown);
+        self.note_flight(consumed, &output[start..]);
+        self.settle_early(&output[start..]);
         let progress = match end {
             Ok(progress) => progress,
             Err(error) => Progress::Failed(Failure::of(Side::Client, &error)),
@@ -76,6 +126,101 @@ impl ClientHandshake {
                 }
             };
             return (consumed, end);
+        }
+    }
+
+    /// Looks at what has come before the library does, which may write over it.
+    fn answered(&mut self, input: &[u8]) {
+        if input.is_empty() {
+            return;
+        }
+        self.wire.read(&input[self.shown..]);
+        self.shown = input.len();
+        self.connection.end_early();
+        self.early_room = 0;
+    }
+
+    /// A flight ends where we answer, or where the handshake does.
+    fn note_flight(&mut self, consumed: usize, answer: &[u8]) {
+        self.flight += consumed;
+        self.longest_flight = self.longest_flight.max(self.flight);
+        if !answer.is_empty() {
+            self.flight = 0;
+        }
+    }
+
+    /// The library does not say whether early data was accepted, but then it ends it: with an
+    /// EndOfEarlyData message, which is the only one without a body, in front of its Finished.
+    fn settle_early(&mut self, answer: &[u8]) {
+        let complete = !self.connection.common().is_handshaking();
+        self.early = match self.early {
+            Early::Possible if !answer.is_empty() => Early::Offered,
+            Early::Offered if complete && ends_early_data(answer) => Early::Accepted,
+            Early::Offered if complete => Early::Rejected,
+            early => early,
+        };
+    }
+
+    /// How many bytes of early data may be sealed now: after the first step, before there is input.
+    /// 0 when none were offered or the ticket allows no more.
+    pub fn early_data_room(&mut self) -> usize {
+        match self.early {
+            Early::Offered => self.early_room,
+            Early::Never | Early::Possible | Early::Accepted | Early::Rejected => 0,
+        }
+    }
+
+    /// Encrypts as much of `plain` as there is room for, appends the records to `output`, to be sent
+    /// right behind the first flight, and returns how much of `plain` that was.
+    ///
+    /// # Errors
+    /// When the library cannot encrypt.
+    pub fn seal_early_data(
+        &mut self,
+        plain: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<usize, Failure> {
+        let plain = &plain[..plain.len().min(self.early_data_room())];
+        if plain.is_empty() {
+            return Ok(0);
+        }
+        let sealed = self.connection.seal_early(plain, output);
+        match sealed.map_err(|error| Failure::of(Side::Client, &error))? {
+            true => {
+                self.early_room -= plain.len();
+                Ok(plain.len())
+            }
+            false => Ok(0),
+        }
+    }
+
+    /// Whether early data was offered: a server that accepts it takes what was sealed, however little.
+    pub fn early_data_offered(&self) -> bool {
+        !matches!(self.early, Early::Never | Early::Possible)
+    }
+
+    /// Whether the server has taken the early data; to be called after `Done`. If not, it is lost and
+    /// has to be sent again.
+    pub fn early_data_accepted(&self) -> bool {
+        self.early == Early::Accepted
+    }
+
+    /// What the handshake has shown; to be called after `Done`.
+    pub fn details(&self) -> HandshakeDetails {
+        let chain = self.connection.common().peer_certificates();
+        let retried = self.connection.common().handshake_kind()
+            == Some(Kind::FullWithHelloRetryRequest)
+            || self.wire.retried();
+        HandshakeDetails {
+            chain: chain
+                .unwrap_or_default()
+                .iter()
+                .map(|certificate| certificate.to_vec())
+                .collect(),
+            staple: self.staple.as_deref().map(<[u8]>::to_vec),
+            retried,
+            tls12_ticket: self.wire.ticket(),
+            longest_flight_bytes: self.longest_flight,
         }
     }
 
@@ -131,6 +276,19 @@ impl ClientHandshake {
             client: None,
         }
     }
+}
+
+/// Whether the first protected record of a client's last flight is an EndOfEarlyData message: four
+/// bytes of header, the content type and the tag (RFC 8446, sections 4.5 and 5.2).
+fn ends_early_data(mut flight: &[u8]) -> bool {
+    while let Some(&[kind, _, _, high, low]) = flight.first_chunk::<HEADER_BYTES>() {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if kind == content::DATA {
+            return length == 4 + 1 + 16;
+        }
+        flight = flight.get(HEADER_BYTES + length..).unwrap_or_default();
+    }
+    false
 }
 
 /// Makes a TLS connection over `io`, resuming when a session is kept.

@@ -4,10 +4,12 @@
 //! sessions that they may resume. [`connect`] makes a connection that takes up a kept session when
 //! there is one; [`connect_as`] says whether it shall. What came of it is in the facts, never assumed.
 
+mod details;
 mod handshake;
 mod session;
 mod sessions;
 mod verifier;
+mod wire;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +26,7 @@ use crate::provider::{First, provider};
 use sessions::Sessions;
 use verifier::Verifier;
 
+pub use details::{HandshakeDetails, TicketSeen};
 pub use handshake::{ClientHandshake, connect, connect_as};
 
 /// TLS towards a backend.
@@ -52,10 +55,40 @@ pub struct ClientOffer {
     pub suites: Vec<CipherSuite>,
     /// Groups offered, most wanted first, the first with a key share; empty offers all, X25519MLKEM768 first.
     pub groups: Vec<NamedGroup>,
-    /// Whether the client claims to verify RSA signatures only.
-    pub rsa_only: bool,
+    /// Signature schemes that the client says it can verify, most wanted first; unknown ones are left
+    /// out. Empty offers all, the shortest hash that fits a key first.
+    pub schemes: Vec<tollgate_terms::SignatureScheme>,
+    /// Offer early data in connections that resume by a ticket that allows it. Default false.
+    pub early_data: bool,
+    /// Send the DNS name of the policy as `server_name`. Default true.
+    pub send_server_name: bool,
     /// TLS 1.3 tickets kept. Default in [`ClientSite::new`]: 8.
     pub sessions: usize,
+}
+
+impl ClientOffer {
+    /// What a client of this policy offers by default: both versions, every suite, group and scheme,
+    /// no early data, eight kept tickets.
+    pub fn new(policy: BackendTlsPolicy) -> Self {
+        Self {
+            policy,
+            version: None,
+            suites: Vec::new(),
+            groups: Vec::new(),
+            schemes: Vec::new(),
+            early_data: false,
+            send_server_name: true,
+            sessions: 8,
+        }
+    }
+
+    /// For `schemes`: those of a client that cannot verify anything but RSA.
+    pub fn rsa_only_schemes() -> Vec<tollgate_terms::SignatureScheme> {
+        RSA_SCHEMES
+            .iter()
+            .map(|scheme| tollgate_terms::SignatureScheme(u16::from(*scheme)))
+            .collect()
+    }
 }
 
 /// Whether a connection may take up a kept session.
@@ -84,14 +117,7 @@ impl ClientSite {
     /// # Errors
     /// When the name is neither host name nor address, or the roots cannot be read.
     pub fn new(policy: BackendTlsPolicy) -> Result<Self, MaterialError> {
-        Self::offering(ClientOffer {
-            policy,
-            version: None,
-            suites: Vec::new(),
-            groups: Vec::new(),
-            rsa_only: false,
-            sessions: 8,
-        })
+        Self::offering(ClientOffer::new(policy))
     }
 
     /// Clients that offer exactly this.
@@ -125,6 +151,8 @@ impl ClientSite {
             .map(|protocol| protocol.as_bytes().to_vec())
             .collect();
 
+        full.enable_sni = offer.send_server_name;
+        full.enable_early_data = offer.early_data;
         // The records after the handshake are ours, see the `session` module.
         full.enable_secret_extraction = true;
 
@@ -144,6 +172,10 @@ impl ClientSite {
     /// How many handshakes could resume now: TLS 1.3 tickets kept, plus one for a TLS 1.2 session.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
+    }
+
+    fn offers_early_data(&self) -> bool {
+        self.resuming.enable_early_data
     }
 
     /// The kind of a certificate, which is read again only when it is not the one seen last.
@@ -206,8 +238,12 @@ fn verifier(
         .supported_schemes();
     // The library lists strong hashes first; real clients ask for the shortest that fits the key.
     schemes.sort_by_key(|scheme| rank(*scheme));
-    if offer.rsa_only {
-        schemes.retain(|scheme| is_rsa(*scheme));
+    if !offer.schemes.is_empty() {
+        let wanted = offer.schemes.iter().map(|wanted| wanted.0.into());
+        schemes = wanted.filter(|wanted| schemes.contains(wanted)).collect();
+    }
+    if schemes.is_empty() {
+        return Err(unusable("no known signature scheme is left to offer"));
     }
     let inner = match (&offer.policy.ca, offer.policy.verify) {
         (_, false) => None,
@@ -250,14 +286,12 @@ fn rank(scheme: SignatureScheme) -> usize {
         .unwrap_or(FIRST.len())
 }
 
-fn is_rsa(scheme: SignatureScheme) -> bool {
-    matches!(
-        scheme,
-        SignatureScheme::RSA_PKCS1_SHA256
-            | SignatureScheme::RSA_PKCS1_SHA384
-            | SignatureScheme::RSA_PKCS1_SHA512
-            | SignatureScheme::RSA_PSS_SHA256
-            | SignatureScheme::RSA_PSS_SHA384
-            | SignatureScheme::RSA_PSS_SHA512
-    )
-}
+/// In the order of [`rank`].
+const RSA_SCHEMES: [SignatureScheme; 6] = [
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];

@@ -11,11 +11,18 @@ use rustls::pki_types::ServerName;
 thread_local! {
     /// Whether the connection being made on this thread was given something to resume.
     static OFFERED: Cell<bool> = const { Cell::new(false) };
+    /// Bytes of early data that the ticket taken last on this thread allows.
+    static EARLY_BYTES: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Whether a connection made on this thread since the last call offers to resume.
 pub(super) fn take_offered() -> bool {
     OFFERED.take()
+}
+
+/// Bytes of early data that the ticket of a connection made on this thread since the last call allows.
+pub(super) fn take_early_bytes() -> u32 {
+    EARLY_BYTES.take()
 }
 
 /// Sessions towards one server, for connections that all name it alike.
@@ -118,6 +125,11 @@ impl ClientSessionStore for Store {
         }
         let ticket = self.sessions.kept().tls13.pop_back();
         OFFERED.set(OFFERED.get() || ticket.is_some());
+        EARLY_BYTES.set(
+            ticket
+                .as_ref()
+                .map_or(0, |ticket| ticket.max_early_data_size()),
+        );
         ticket
     }
 }

@@ -11,11 +11,18 @@ thread_local! {
     /// Scheme of the last server signature seen on this thread. A handshake step is synchronous, so
     /// whoever takes it right after the step knows whose it is.
     static LAST_SCHEME: Cell<Option<SignatureScheme>> = const { Cell::new(None) };
+    /// Stapled response of the last server certificate seen on this thread, in the same way.
+    static LAST_STAPLE: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
 /// The scheme that a server has signed with on this thread since the last call.
 pub(super) fn take_scheme() -> Option<SignatureScheme> {
     LAST_SCHEME.take()
+}
+
+/// The response that a server has stapled on this thread since the last call.
+pub(super) fn take_staple() -> Option<Box<[u8]>> {
+    LAST_STAPLE.take()
 }
 
 /// Checks chain, name and signature with `inner`, or accepts every certificate when there is none.
@@ -39,6 +46,7 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        LAST_STAPLE.set((!ocsp_response.is_empty()).then(|| ocsp_response.into()));
         match &self.inner {
             None => Ok(ServerCertVerified::assertion()),
             Some(inner) => {

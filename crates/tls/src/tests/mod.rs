@@ -8,6 +8,7 @@
 
 mod clients;
 mod damage;
+mod early;
 mod memory;
 mod negotiation;
 mod records;

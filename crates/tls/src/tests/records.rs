@@ -47,18 +47,15 @@ fn pattern(length: usize) -> Vec<u8> {
 /// Both ends in our hands: the client first.
 fn pair((version, suite): (TlsVersion, CipherSuite)) -> (Session, Session) {
     let backend = ClientSite::offering(ClientOffer {
-        policy: BackendTlsPolicy {
+        version: Some(version),
+        suites: vec![suite],
+        ..ClientOffer::new(BackendTlsPolicy {
             verify: false,
             name: "localhost".into(),
             ca: None,
             certificate: None,
             alpn: Vec::new(),
-        },
-        version: Some(version),
-        suites: vec![suite],
-        groups: Vec::new(),
-        rsa_only: false,
-        sessions: 8,
+        })
     })
     .unwrap();
     let mut client = ClientHandshake::new(&backend, Intent::Full).unwrap();
