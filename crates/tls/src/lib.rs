@@ -21,6 +21,7 @@ mod records;
 mod resumption;
 mod server;
 mod session;
+mod sessions;
 mod shaking;
 mod stream;
 mod trace;
@@ -35,6 +36,7 @@ pub use opening::{HelloFailure, alert_bytes, handshake, read_hello};
 pub use resumption::{Clock, Resumption, ResumptionSettings};
 pub use server::{ClientPolicy, Handshake, Progress, ServerSite, SitePolicy, Step};
 pub use session::{Closed, Received, Session};
+pub use sessions::SessionCache;
 pub use stream::TlsStream;
 
 #[cfg(test)]

@@ -107,6 +107,12 @@ impl Resumption {
         self.cache.len()
     }
 
+    /// Bytes of all ids and sessions in the cache; looks at every one.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        let entries = self.cache.iter();
+        entries.map(|(id, session)| id.len() + session.len()).sum()
+    }
+
     /// The clock that decides on lifetimes.
     pub fn clock(&self) -> &Clock {
         &self.clock
