@@ -44,6 +44,15 @@ impl CpuTime {
     }
 }
 
+impl Sub for CpuTime {
+    type Output = Self;
+
+    /// Zero when `other` is more.
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
 impl AddAssign for CpuTime {
     fn add_assign(&mut self, other: Self) {
         self.0 = self.0.saturating_add(other.0);

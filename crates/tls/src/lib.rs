@@ -24,6 +24,7 @@ mod session;
 mod sessions;
 mod shaking;
 mod stream;
+pub mod timing;
 mod trace;
 mod updates;
 

@@ -16,6 +16,7 @@ use rustls::{
 };
 use tollgate_terms::{CipherSuite, NamedGroup};
 
+use crate::timing::{Part, part};
 use crate::trace;
 
 /// Which suites go first.
@@ -110,13 +111,12 @@ struct Exchange(&'static dyn SupportedKxGroup);
 
 impl SupportedKxGroup for Exchange {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        self.0
-            .start()
+        part(Part::KeyExchange, || self.0.start())
             .map(|inner| Box::new(Started(inner)) as Box<dyn ActiveKeyExchange>)
     }
 
     fn start_and_complete(&self, peer: &[u8]) -> Result<CompletedKeyExchange, Error> {
-        self.0.start_and_complete(peer)
+        part(Part::KeyExchange, || self.0.start_and_complete(peer))
     }
 
     fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
@@ -141,7 +141,7 @@ struct Started(Box<dyn ActiveKeyExchange>);
 
 impl ActiveKeyExchange for Started {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        self.0.complete(peer)
+        part(Part::KeyExchange, || self.0.complete(peer))
     }
 
     fn complete_for_tls_version(
@@ -149,7 +149,9 @@ impl ActiveKeyExchange for Started {
         peer: &[u8],
         version: &SupportedProtocolVersion,
     ) -> Result<SharedSecret, Error> {
-        self.0.complete_for_tls_version(peer, version)
+        part(Part::KeyExchange, || {
+            self.0.complete_for_tls_version(peer, version)
+        })
     }
 
     fn hybrid_component(&self) -> Option<(rustls::NamedGroup, &[u8])> {
@@ -157,7 +159,7 @@ impl ActiveKeyExchange for Started {
     }
 
     fn complete_hybrid_component(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        self.0.complete_hybrid_component(peer)
+        part(Part::KeyExchange, || self.0.complete_hybrid_component(peer))
     }
 
     fn pub_key(&self) -> &[u8] {
@@ -235,7 +237,7 @@ struct Signature(Arc<dyn Signer>);
 impl Signer for Signature {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         trace::note(|trace| trace.scheme = Some(self.0.scheme()));
-        self.0.sign(message)
+        part(Part::Signature, || self.0.sign(message))
     }
 
     fn scheme(&self) -> SignatureScheme {

@@ -18,6 +18,7 @@ use rustls::time_provider::TimeProvider;
 use tollgate_keys::{Duty, Lifetimes, Ring};
 use tollgate_terms::{ResumptionMethod, ResumptionMiss, UnixTime};
 
+use crate::timing::{Part, part};
 use crate::trace;
 
 /// RFC 8446, section 4.6.1.
@@ -338,14 +339,14 @@ impl ProducesTickets for SiteSessions {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.seal(plain)
+        part(Part::Tickets, || self.seal(plain))
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
         if !self.enabled() {
             return noted(Err(ResumptionMiss::UnknownKey));
         }
-        noted(self.open(ticket))
+        noted(part(Part::Tickets, || self.open(ticket)))
     }
 }
 
