@@ -16,6 +16,7 @@ mod failure;
 pub mod hello;
 pub mod material;
 mod opening;
+pub mod primitives;
 mod provider;
 mod records;
 mod resumption;

@@ -43,7 +43,8 @@ pub fn make_self_signed(kind: CertificateKind, names: &[&str]) -> Result<Made, M
     })
 }
 
-fn key_pair(kind: CertificateKind) -> Result<KeyPair, String> {
+/// A fresh key, RSA of 2048, 3072 or 4096 bits.
+pub(crate) fn key_pair(kind: CertificateKind) -> Result<KeyPair, String> {
     let made = match kind {
         CertificateKind::EcdsaP256 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256),
         CertificateKind::EcdsaP384 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384),
