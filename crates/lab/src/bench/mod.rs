@@ -1,10 +1,31 @@
 //! What TLS costs on this machine: one file per phase, and the experiments around them.
 
+mod aes_hardware;
+pub mod allocators;
+mod assembly;
+mod asymmetric;
+mod chart;
+mod conclusions;
+mod connection_memory;
+mod derivation;
+pub mod folk;
+mod handshake_memory;
+mod in_memory;
+mod machine;
+mod matrix;
+pub mod memory_table;
+mod records;
+pub mod report;
+mod resumption;
 mod runner;
 pub mod serving;
+pub mod speed;
+mod steps;
+pub mod text;
 
 use std::time::Duration;
 
+pub use assembly::{Effort, SheetOptions, Stage, phases, sheet};
 pub use runner::clock_cost;
 
 /// What a measurement may spend, and whom it tells how far it is.
