@@ -2,8 +2,10 @@
 //!
 //! Exit codes: 0 fine, 1 findings or a threshold missed, 2 wrong input, 3 the run itself broke.
 
+mod bench;
 mod check;
 mod load;
+mod progress;
 mod reload;
 mod say;
 mod serve;
@@ -40,6 +42,8 @@ enum Command {
     Reload(ReloadArguments),
     /// Drive a TLS endpoint and count what was really negotiated.
     Load(Box<load::LoadArguments>),
+    /// Measure what TLS costs on this machine: six phases, and experiments around them.
+    Bench(Box<bench::BenchArguments>),
 }
 
 /// What `serve` takes.
@@ -71,12 +75,29 @@ pub struct ReloadArguments {
     pub control: Option<PathBuf>,
 }
 
+/// A process that another one started for itself alone ends with it, however that one ends: the variable
+/// `TOLLGATE_END_WITH` holds the other's process id.
+fn end_with_starter() {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    let Some(starter) = std::env::var("TOLLGATE_END_WITH").ok() else {
+        return;
+    };
+    // Refused or not, there is nothing else to be done; then the signal for the old parent is missed.
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    if parent.as_deref() != Some(starter.as_str()) {
+        std::process::exit(i32::from(say::BROKE));
+    }
+}
+
 fn main() -> ExitCode {
+    end_with_starter();
     let arguments = Arguments::parse();
     match arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Load(arguments) => load::run(*arguments),
+        Command::Bench(arguments) => bench::run(*arguments),
     }
 }
