@@ -4,10 +4,12 @@
 //! sessions that they may resume. [`connect`] makes a connection that takes up a kept session when
 //! there is one; [`connect_as`] says whether it shall. What came of it is in the facts, never assumed.
 
+mod certificates;
 mod details;
 mod handshake;
 mod session;
 mod sessions;
+mod staple;
 mod verifier;
 mod wire;
 
@@ -26,8 +28,10 @@ use crate::provider::{First, provider};
 use sessions::Sessions;
 use verifier::Verifier;
 
+pub use certificates::{CertificateSize, weigh};
 pub use details::{HandshakeDetails, TicketSeen};
 pub use handshake::{ClientHandshake, connect, connect_as};
+pub use staple::{Staple, StapleError, StapleStatus};
 
 /// TLS towards a backend.
 #[derive(Clone)]
@@ -172,6 +176,23 @@ impl ClientSite {
     /// How many handshakes could resume now: TLS 1.3 tickets kept, plus one for a TLS 1.2 session.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// The same server and the same kept sessions, for connections that offer early data or do not.
+    #[must_use]
+    pub fn with_early_data(&self, offered: bool) -> Self {
+        let changed = |config: &Arc<ClientConfig>| {
+            let mut config = ClientConfig::clone(config);
+            config.enable_early_data = offered;
+            Arc::new(config)
+        };
+        Self {
+            full: changed(&self.full),
+            resuming: changed(&self.resuming),
+            sessions: Arc::clone(&self.sessions),
+            name: self.name.clone(),
+            last_seen: Mutex::new(None),
+        }
     }
 
     fn offers_early_data(&self) -> bool {
