@@ -1,0 +1,55 @@
+//! One endpoint, as a person debugging sees it.
+//!
+//! A [`Prober`] makes single connections and says of each what was negotiated, what it took and what the
+//! server sent. Whoever wants more than one connection asks for more.
+//! Nothing is sent as early data that may not be sent twice.
+
+mod chain;
+mod delay;
+pub mod diagnose;
+mod error;
+mod exchange;
+mod explain;
+pub mod fleet;
+mod link;
+mod options;
+mod prober;
+mod profiles;
+mod reach;
+mod report;
+pub mod round_trips;
+mod starttls;
+mod verdict;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use chain::{CertificateReport, Chain, INITIAL_WINDOW_BYTES, StapleReport};
+pub use delay::DelayProxy;
+pub use error::ProbeError;
+pub use options::{EarlyData, MOST_EARLY_BYTES, ProbeOptions, ProxyHeader, Request, Target};
+pub use prober::Prober;
+pub use profiles::Profile;
+pub use reach::resolve;
+pub use report::{Connection, EarlyDataOutcome, RoundTrips, Ticket};
+pub use starttls::{StartTls, StartTlsError};
+pub use verdict::{Effort, Finding, WORTH_IT, Worth};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// An address and port.
+    Tcp(SocketAddr),
+    /// A unix socket; a path that begins with `@` is an abstract name.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
