@@ -2,8 +2,8 @@
 //!
 //! Every piece of data leaves half a round trip after it came, in order, whatever the rate. A proxy in
 //! user space cannot delay a SYN: the kernel has accepted the client before the proxy knows of it. So the
-//! client waits one round trip by itself before it counts as connected, and the proxy goes to the
-//! server one and a half round trips after it accepted, when the ACK of a real client would arrive there.
+//! client waits one round trip by itself before it counts as connected, and nothing of the client reaches
+//! the server earlier than the ACK of a TCP handshake over such a line would.
 //!
 //! Round trips are counted on the wire, not assumed: see [`Rounds`]. Loss, slow start and a narrow
 //! line are not imitated.
@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep_until;
 
 use super::Endpoint;
+use super::reach::connect_unix;
 
 /// Bytes that may be on their way in one direction; at 50 ms that is 160 MB/s.
 const MAX_ON_THE_WAY: usize = 8 * 1024 * 1024;
@@ -234,24 +235,13 @@ async fn accept(
 
 async fn carry(client: TcpStream, to: &Endpoint, one_way: Duration, wire: &Wire) -> io::Result<()> {
     client.set_nodelay(true)?;
-    let opens = wire.accepted + one_way * 3;
-    sleep_until(opens.into()).await;
     match to {
         Endpoint::Tcp(address) => {
             let server = TcpStream::connect(address).await?;
             server.set_nodelay(true)?;
-            join(client, server, one_way, opens, wire).await
+            join(client, server, one_way, wire).await
         }
-        Endpoint::Unix(path) => {
-            join(
-                client,
-                UnixStream::connect(path).await?,
-                one_way,
-                opens,
-                wire,
-            )
-            .await
-        }
+        Endpoint::Unix(path) => join(client, connect_unix(path).await?, one_way, wire).await,
     }
 }
 
@@ -259,15 +249,16 @@ async fn join(
     client: TcpStream,
     server: impl AsyncRead + AsyncWrite,
     one_way: Duration,
-    opens: Instant,
     wire: &Wire,
 ) -> io::Result<()> {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_server, to_server) = tokio::io::split(server);
-    let line = || DelayLine::new(one_way, opens);
+    // SYN, SYN-ACK and ACK take three ways; what a server says first takes one more.
+    let there = DelayLine::new(one_way, wire.accepted + one_way * 3);
+    let back = DelayLine::new(one_way, wire.accepted + one_way * 4);
     tokio::try_join!(
-        pump(from_client, to_server, line(), End::Client, wire),
-        pump(from_server, to_client, line(), End::Server, wire),
+        pump(from_client, to_server, there, End::Client, wire),
+        pump(from_server, to_client, back, End::Server, wire),
     )
     .map(|_| ())
 }

@@ -117,7 +117,7 @@ async fn open(endpoint: &Endpoint) -> std::io::Result<Opened> {
 }
 
 /// A path, or an abstract name that is written with `@` in front.
-async fn connect_unix(path: &std::path::Path) -> std::io::Result<UnixStream> {
+pub(super) async fn connect_unix(path: &std::path::Path) -> std::io::Result<UnixStream> {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::ffi::OsStrExt;
 
