@@ -2,6 +2,8 @@
 //! better, what that would save, and whether it is worth the trouble.
 
 mod rules;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::time::SystemTime;
