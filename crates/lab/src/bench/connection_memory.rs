@@ -287,7 +287,7 @@ mod tests {
         let short = Lots::within(Duration::from_millis(1));
         assert_eq!((short.lots, short.each, short.connections()), (2, 50, 150));
         assert_eq!(
-            Lots::within(Duration::from_millis(200)).connections(),
+            Lots::within(Duration::from_millis(500)).connections(),
             2_500
         );
         assert_eq!(Lots::within(Duration::from_secs(60)).connections(), 5_000);
