@@ -1,6 +1,6 @@
 //! The client side of TLS: load.
 //!
-//! [`run`] drives one server from one thread and says what came of it: how many operations, how long
+//! [`run`] drives one server and says what came of it: how many operations, how long
 //! they took, what the handshakes really were, and what the watched processes paid. It never reports
 //! what it was asked for in place of what it got: a run that missed its regime says so.
 //! [`backend`] is the plaintext server to measure against.
@@ -9,15 +9,13 @@
 
 pub mod backend;
 pub mod bench;
-mod connection;
 mod load;
-mod options;
-mod response;
-mod result;
-mod tally;
+pub mod probe;
 mod watch;
 
-pub use load::{LoadError, run};
-pub use options::{LoadOptions, Mode};
-pub use result::{HandshakeCount, Handshakes, LoadResult, ServerCost, Spread};
+pub use load::{
+    Additive, Bar, EarlyDataCount, Ending, HandshakeCount, Handshakes, LoadError, LoadOptions,
+    LoadResult, Look, MixPart, Mode, Moment, PartResult, Seen, ServerCost, ServerHandshakes,
+    Spread, read_sources, run, run_watched,
+};
 pub use watch::{Cpu, Watched};

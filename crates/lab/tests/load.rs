@@ -256,7 +256,7 @@ async fn a_run_that_cannot_begin_says_why() {
     });
     assert!(matches!(watch.await, Err(LoadError::Watch(u32::MAX))));
     let alpn = run(LoadOptions {
-        alpn: vec!["h2".into()],
+        alpn: vec!["h3".into()],
         ..options(Mode::Tps, "127.0.0.1:1")
     });
     assert!(matches!(alpn.await, Err(LoadError::Alpn(_))));

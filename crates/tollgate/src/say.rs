@@ -53,7 +53,7 @@ pub fn error_colors() -> bool {
 }
 
 /// See <https://no-color.org>.
-fn colors_wanted() -> bool {
+pub fn colors_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

@@ -81,31 +81,3 @@ fn h2spec_finds_nothing() {
         ran.all()
     );
 }
-
-#[test]
-fn our_own_load_command_counts_what_happened() {
-    let (server, _backend) = served("");
-    let target = server.address().to_string();
-    let ran = server.place.tollgate(&[
-        "load",
-        "tps",
-        &target,
-        "--insecure",
-        "--hit-rate",
-        "0.5",
-        "--duration",
-        "2s",
-        "--json",
-    ]);
-    assert_eq!(ran.code, Some(0), "{}", ran.all());
-    let json: serde_json::Value =
-        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}", ran.all()));
-    assert!(json.is_object(), "{json}");
-    let metrics = server.metrics();
-    let resumed = metrics.sum("tollgate_handshakes_total", &[("kind", "resumed")]);
-    let all = metrics.sum("tollgate_handshakes_total", &[]);
-    assert!(
-        all > 20.0 && (0.3..0.7).contains(&(resumed / all)),
-        "{resumed} of {all}"
-    );
-}

@@ -1,0 +1,482 @@
+//! The work of one part in one thread: operations, one after the other on each of its connections.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tollgate_tls::client::Intent;
+use tollgate_tls::{Buffers, ClientSite};
+
+use super::connection::{After, Connection, Scratch, scratch};
+use super::control::{Control, SharedTally, Stage, counting};
+use super::dial::Dialer;
+use super::error::LoadError;
+use super::http2::Shared;
+use super::options::{MixPart, Mode};
+use super::pace::Pace;
+use super::plan::Plan;
+use super::request::Request;
+use super::trouble::Trouble;
+
+/// A server that refuses at once must not be hammered.
+const AFTER_FAILURE: Duration = Duration::from_millis(10);
+
+/// How long operations that are on their way may take after the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A server under one of its names.
+struct Named {
+    site: ClientSite,
+    /// The same with early data, for a run that sends some.
+    early: Option<ClientSite>,
+    request: Request,
+    body: Bytes,
+}
+
+/// One part of the run in one thread.
+pub(crate) struct Lane {
+    plan: Arc<Plan>,
+    control: Arc<Control>,
+    tally: SharedTally,
+    part: MixPart,
+    /// Connections that are held, for a lane that holds some.
+    held: usize,
+    names: Vec<Named>,
+    next: Cell<usize>,
+    dialer: Dialer,
+    pace: Option<Pace>,
+    scratch: Scratch,
+    buffers: Buffers,
+}
+
+/// Which share of a part a lane has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Number of the thread.
+    pub(crate) thread: usize,
+    /// How many threads there are.
+    pub(crate) threads: usize,
+}
+
+impl Place {
+    /// Connections at work, and connections held, of a part in this thread; `None` for no work at all.
+    pub(crate) fn work(self, plan: &Plan, part: &MixPart) -> Option<(usize, usize)> {
+        let options = &plan.options;
+        let (connections, held) = match (part.mode, options.mode) {
+            (Mode::Hold, Mode::Mix) => (options.connections, self.share(part.connections)),
+            (Mode::Hold, _) => (part.connections, self.share(options.count)),
+            _ => (part.connections, 0),
+        };
+        let connections = self.share(connections);
+        match (part.mode, connections, held) {
+            (Mode::Hold, _, 0) | (_, 0, 0) => None,
+            _ => Some((connections.max(1), held)),
+        }
+    }
+
+    /// This thread's share of `all`.
+    fn share(self, all: usize) -> usize {
+        all / self.threads + usize::from(self.thread < all % self.threads)
+    }
+}
+
+/// A connection that is open, whatever is spoken on it.
+pub(crate) enum Open {
+    Alone(Box<Connection>),
+    Shared(Shared),
+}
+
+impl Open {
+    fn is_open(&mut self) -> bool {
+        match self {
+            Self::Alone(connection) => connection.is_open(),
+            Self::Shared(shared) => shared.is_open(),
+        }
+    }
+
+    async fn close(self) {
+        match self {
+            Self::Alone(connection) => connection.close().await,
+            Self::Shared(shared) => shared.close().await,
+        }
+    }
+}
+
+impl Lane {
+    /// The lane of `part` at `place`; `None` when nothing is left for it.
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        control: &Arc<Control>,
+        tally: &SharedTally,
+        part: &MixPart,
+        place: Place,
+    ) -> Result<Option<Rc<Self>>, LoadError> {
+        let options = &plan.options;
+        let Some((connections, held)) = place.work(plan, part) else {
+            return Ok(None);
+        };
+        let names = plan
+            .names
+            .iter()
+            .map(|name| {
+                let request = plan.request(part, name)?;
+                let body = match options.offers_http2() {
+                    true => request.whole_body()?,
+                    false => Bytes::new(),
+                };
+                let site = plan.site(name, part)?;
+                Ok(Named {
+                    early: (options.early_data_rate > 0.0).then(|| site.with_early_data(true)),
+                    site,
+                    request,
+                    body,
+                })
+            })
+            .collect::<Result<Vec<_>, LoadError>>()?;
+        let pace = part.rate.map(|rate| {
+            let phase = place.thread as f64 / rate;
+            Pace::new(rate / place.threads as f64, Duration::from_secs_f64(phase))
+        });
+        Ok(Some(Rc::new(Self {
+            plan: Arc::clone(plan),
+            control: Arc::clone(control),
+            tally: Arc::clone(tally),
+            part: MixPart {
+                connections,
+                ..part.clone()
+            },
+            held,
+            names,
+            next: Cell::new(place.thread),
+            dialer: Dialer::new(plan.address, &options.sources, place.thread, options.abort),
+            pace,
+            scratch: scratch(),
+            buffers: Buffers::new(),
+        })))
+    }
+
+    /// One operation before the run: a server that is not there is a clear error, not a page of failures.
+    pub(crate) async fn try_once(&self) -> Result<(), LoadError> {
+        let unreachable = |trouble: Trouble| LoadError::Unreachable {
+            target: self.plan.options.target.clone(),
+            reason: trouble.to_string(),
+        };
+        let (mut open, named) = self.open().await.map_err(unreachable)?;
+        let quick = !matches!(self.part.mode, Mode::Download | Mode::Upload);
+        if quick && !self.plan.options.no_request {
+            self.ask(&mut open, named).await.map_err(unreachable)?;
+        }
+        open.close().await;
+        Ok(())
+    }
+
+    /// Works until the run is over and nothing is on its way any more.
+    pub(crate) async fn work(self: &Rc<Self>) {
+        let mut tasks = JoinSet::new();
+        if self.pace.is_some() {
+            let lane = Rc::clone(self);
+            tasks.spawn_local(async move { lane.keep_pace().await });
+        }
+        match self.part.mode {
+            Mode::Hold => {
+                let lane = Rc::clone(self);
+                tasks.spawn_local(async move { lane.hold().await });
+            }
+            Mode::Tps | Mode::Requests | Mode::Download | Mode::Upload | Mode::Mix => {
+                for _ in 0..self.part.connections {
+                    let lane = Rc::clone(self);
+                    tasks.spawn_local(async move {
+                        match lane.part.mode {
+                            Mode::Tps => lane.keep_shaking_hands().await,
+                            _ => lane.keep_asking().await,
+                        }
+                    });
+                }
+            }
+        }
+        self.control.reached(Stage::Over).await;
+        if let Some(pace) = &self.pace {
+            counting(&self.tally).not_started(pace.waiting());
+            pace.close();
+        }
+        let bulk = matches!(self.part.mode, Mode::Download | Mode::Upload);
+        if !bulk {
+            let ended = async { while tasks.join_next().await.is_some() {} };
+            // What takes longer is cut off; it does not count any more.
+            let _ = timeout(LAST_WORDS, ended).await;
+        }
+        tasks.abort_all();
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn keep_pace(&self) {
+        if let Some(pace) = &self.pace {
+            tokio::select! {
+                kept = pace.keep() => if kept.is_err() {
+                    // Without a timer nothing is ever due.
+                    pace.close();
+                },
+                () = self.control.reached(Stage::Over) => {}
+            }
+        }
+    }
+
+    /// When the next operation was due, which is now in a closed loop. `None` at the end.
+    async fn next(&self) -> Option<Instant> {
+        let due = match &self.pace {
+            None => Instant::now(),
+            Some(pace) => {
+                let due = pace.take().await?;
+                counting(&self.tally).start(due);
+                due
+            }
+        };
+        (!self.control.is_over() && self.control.may_start()).then_some(due)
+    }
+
+    fn account(&self, done: Result<(), &Trouble>, named: &Named, due: Instant) {
+        let mut tally = counting(&self.tally);
+        if self.control.is_used_up() {
+            return;
+        }
+        if tally.operation(done, named.request.body_bytes(), due.elapsed()) {
+            self.control.may_finish();
+        }
+    }
+
+    /// Connects and shakes hands, with the next name.
+    async fn open(&self) -> Result<(Open, &Named), Trouble> {
+        let next = self.next.get();
+        self.next.set(next.wrapping_add(1));
+        let named = &self.names[next % self.names.len()];
+        let intent = counting(&self.tally).intend(named.site.sessions());
+        let early = named.early.is_some() && counting(&self.tally).intend_early(intent);
+        let connecting = self.connect(named, intent, early);
+        let opened = within(self.plan.options.timeout, connecting).await;
+        if opened.is_err() {
+            let mut tally = counting(&self.tally);
+            tally.no_handshake(intent);
+            if named.early.is_some() && intent == Intent::Resume {
+                tally.early(early, None);
+            }
+        }
+        Ok((opened?, named))
+    }
+
+    async fn connect(&self, named: &Named, intent: Intent, early: bool) -> Result<Open, Trouble> {
+        let io = self.dialer.dial().await.map_err(Trouble::Connect)?;
+        let began = Instant::now();
+        if self.plan.options.offers_http2() {
+            let (shared, facts) = Shared::open(io, &named.site, intent, &self.buffers).await?;
+            counting(&self.tally).handshake(intent, &facts, began.elapsed());
+            return Ok(Open::Shared(shared));
+        }
+        let (site, request) = match &named.early {
+            Some(site) if early => (site, Some(&named.request)),
+            _ => (&named.site, None),
+        };
+        let opened = Connection::open(io, site, intent, request, &self.scratch).await?;
+        let mut tally = counting(&self.tally);
+        tally.handshake(intent, &opened.facts, began.elapsed());
+        if named.early.is_some() && intent == Intent::Resume {
+            tally.early(early, Some(opened.early_accepted));
+        }
+        Ok(Open::Alone(Box::new(opened.connection)))
+    }
+
+    async fn ask(&self, open: &mut Open, named: &Named) -> Result<After, Trouble> {
+        match open {
+            Open::Alone(connection) => self.ask_alone(connection, named).await,
+            Open::Shared(shared) => self.ask_shared(shared, named).await,
+        }
+    }
+
+    async fn ask_alone(
+        &self,
+        connection: &mut Connection,
+        named: &Named,
+    ) -> Result<After, Trouble> {
+        let exchange = connection.exchange(&named.request, |body| self.take_body(body));
+        match self.part.mode {
+            // A large body takes as long as it takes.
+            Mode::Download | Mode::Upload => exchange.await,
+            _ => within(self.plan.options.timeout, exchange).await,
+        }
+    }
+
+    async fn ask_shared(&self, shared: &Shared, named: &Named) -> Result<After, Trouble> {
+        let exchange = shared.exchange(&named.request, &named.body, |body| self.take_body(body));
+        match self.part.mode {
+            Mode::Download | Mode::Upload => exchange.await,
+            _ => within(self.plan.options.timeout, exchange).await,
+        }
+    }
+
+    fn take_body(&self, bytes: u64) {
+        if bytes > 0 {
+            counting(&self.tally).body(bytes);
+        }
+    }
+
+    /// Connection, handshake, request, response, close; again and again.
+    async fn keep_shaking_hands(&self) {
+        while let Some(due) = self.next().await {
+            let done = self.transaction().await;
+            let named = &self.names[0];
+            self.account(done.as_ref().map(|()| ()), named, due);
+            if done.is_err() {
+                sleep(AFTER_FAILURE).await;
+            }
+        }
+    }
+
+    async fn transaction(&self) -> Result<(), Trouble> {
+        let (mut open, named) = self.open().await?;
+        match open {
+            Open::Alone(connection) if self.plan.options.no_request => {
+                within(self.plan.options.timeout, connection.part()).await
+            }
+            _ => {
+                self.ask(&mut open, named).await?;
+                open.close().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Requests on one connection, on a new one whenever that ends.
+    async fn keep_asking(self: &Rc<Self>) {
+        while !self.control.is_over() {
+            match self.open().await {
+                Ok((Open::Alone(mut connection), named)) => {
+                    self.ask_in_turn(&mut connection, named).await;
+                }
+                Ok((Open::Shared(shared), named)) => {
+                    let at = self.place_of(named);
+                    self.ask_together(Rc::new(shared), at).await;
+                }
+                Err(trouble) => {
+                    if !self.control.may_start() {
+                        return;
+                    }
+                    self.account(Err(&trouble), &self.names[0], Instant::now());
+                    sleep(AFTER_FAILURE).await;
+                }
+            }
+            if self.control.is_used_up() {
+                return;
+            }
+        }
+    }
+
+    async fn ask_in_turn(&self, connection: &mut Connection, named: &Named) {
+        while let Some(due) = self.next().await {
+            let done = self.ask_alone(connection, named).await;
+            self.account(done.as_ref().map(|_| ()), named, due);
+            match done {
+                Ok(After::Open) => {}
+                Ok(After::Closing) => return,
+                Err(_) => return sleep(AFTER_FAILURE).await,
+            }
+        }
+    }
+
+    /// Several requests at a time, each followed by the next.
+    async fn ask_together(self: &Rc<Self>, shared: Rc<Shared>, at: usize) {
+        let streams = match shared.multiplexes() {
+            true => self.plan.options.streams,
+            false => 1,
+        };
+        let mut tasks = JoinSet::new();
+        for _ in 0..streams {
+            let (lane, shared) = (Rc::clone(self), Rc::clone(&shared));
+            tasks.spawn_local(async move { lane.ask_over(&shared, at).await });
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn ask_over(&self, shared: &Shared, at: usize) {
+        let named = &self.names[at];
+        while let Some(due) = self.next().await {
+            let done = self.ask_shared(shared, named).await;
+            self.account(done.as_ref().map(|_| ()), named, due);
+            match done {
+                Ok(After::Open) => {}
+                Ok(After::Closing) => return,
+                Err(_) => return sleep(AFTER_FAILURE).await,
+            }
+        }
+    }
+
+    fn place_of(&self, named: &Named) -> usize {
+        self.names
+            .iter()
+            .position(|known| std::ptr::eq(known, named))
+            .unwrap_or(0)
+    }
+
+    /// Opens connections, uses each once, and keeps them until the run is over.
+    async fn hold(self: &Rc<Self>) {
+        let alone = self.plan.options.mode == Mode::Hold;
+        if alone {
+            // The server's own buffers and tables are not the connections' cost.
+            drop(self.open_many(self.part.connections * 4).await);
+            self.control.lane_is_ready();
+            self.control.reached(Stage::Measured).await;
+        }
+        let mut held = self.open_many(self.held).await;
+        self.control.lane_is_ready();
+        self.control.reached(Stage::Over).await;
+        let open = held
+            .iter_mut()
+            .filter_map(|one| one.is_open().then_some(()))
+            .count();
+        counting(&self.tally).held(open, held.len() - open);
+    }
+
+    async fn open_many(self: &Rc<Self>, count: usize) -> Vec<Open> {
+        let mut tasks = JoinSet::new();
+        let mut opened = Vec::with_capacity(count);
+        for _ in 0..count {
+            while tasks.len() >= self.part.connections {
+                opened.extend(tasks.join_next().await.and_then(Result::ok).flatten());
+            }
+            let Some(due) = self.next().await else {
+                break;
+            };
+            let lane = Rc::clone(self);
+            tasks.spawn_local(async move { lane.open_and_use(due).await });
+        }
+        while let Some(joined) = tasks.join_next().await {
+            opened.extend(joined.ok().flatten());
+        }
+        opened
+    }
+
+    async fn open_and_use(&self, due: Instant) -> Option<Open> {
+        let done = async {
+            let (mut open, named) = self.open().await?;
+            self.ask(&mut open, named).await?;
+            Ok(open)
+        };
+        let (done, open) = match done.await {
+            Ok(open) => (Ok(()), Some(open)),
+            Err(trouble) => (Err(trouble), None),
+        };
+        self.account(done.as_ref().map(|()| ()), &self.names[0], due);
+        open
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    future: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    timeout(limit, future)
+        .await
+        .unwrap_or(Err(Trouble::Timeout))
+}
