@@ -18,6 +18,7 @@ use rustls::pki_types::{
 use tollgate_terms::{CertificateKind, UnixTime};
 use zeroize::Zeroizing;
 
+use super::staple::{self, StapleCheck};
 use super::{PrimitiveError, broken};
 use crate::material::key_pair;
 
@@ -165,6 +166,17 @@ impl Issued {
     }
 }
 
+impl Issued {
+    /// An OCSP response that says that the end-entity certificate is good, signed by its issuer, which
+    /// must be ECDSA P-256.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn staple(&self) -> Result<Vec<u8>, PrimitiveError> {
+        staple::make(&self.issuer, significant(&SERIAL.to_be_bytes()))
+    }
+}
+
 fn significant(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     &number[zeros..]
@@ -184,6 +196,7 @@ pub struct ServedChain {
     chain: Vec<CertificateDer<'static>>,
     name: ServerName<'static>,
     verifier: Arc<WebPkiServerVerifier>,
+    staples: StapleCheck,
 }
 
 impl ServedChain {
@@ -216,7 +229,9 @@ impl ServedChain {
             .build()
             .map_err(|error| broken(what, error))?;
         let name = ServerName::try_from(issued.name.clone());
+        let issuer = issued.chain.get(1).unwrap_or(&issued.root);
         Ok(Self {
+            staples: StapleCheck::new(&issued.chain[0], issuer)?,
             chain: issued.chain.clone(),
             name: name.map_err(|error| broken(what, error))?,
             verifier,
@@ -250,6 +265,15 @@ impl ServedChain {
             .verify_server_cert(end_entity, intermediates, &self.name, staple, now)
             .map(|_| ())
             .map_err(|error| broken("check of a chain", error))
+    }
+
+    /// What a client does besides that looks at the staple: status, serial number, dates, and one more
+    /// signature.
+    ///
+    /// # Errors
+    /// When it does not say that the end-entity certificate is good now, or is not its issuer's.
+    pub fn check_staple(&self, staple: &[u8], now: UnixTime) -> Result<(), PrimitiveError> {
+        self.staples.check(staple, now)
     }
 }
 
@@ -314,8 +338,29 @@ mod tests {
     }
 
     #[test]
-    fn the_library_does_not_look_at_a_staple() {
-        let served = ServedChain::new(&issued(1), &[]).unwrap();
-        served.check(b"this is no OCSP response", NOW).unwrap();
+    fn the_library_does_not_look_at_a_staple_and_the_check_besides_does() {
+        for depth in [1, 2] {
+            let issued = issued(depth);
+            let served = ServedChain::new(&issued, &[]).unwrap();
+            served.check(b"this is no OCSP response", NOW).unwrap();
+            assert!(
+                served
+                    .check_staple(b"this is no OCSP response", NOW)
+                    .is_err()
+            );
+            let staple = issued.staple().unwrap();
+            served.check_staple(&staple, NOW).unwrap();
+            let foreign = super::tests::issued(depth).staple().unwrap();
+            let error = served.check_staple(&foreign, NOW).unwrap_err();
+            assert!(error.reason.contains("issuer"), "{error}");
+            let early = served.check_staple(&staple, UnixTime(1)).unwrap_err();
+            assert!(early.reason.contains("now"), "{early}");
+            // The last byte belongs to the signature, the one before the middle to what is signed.
+            for place in [staple.len() - 1, staple.len() / 4] {
+                let mut changed = staple.clone();
+                changed[place] ^= 1;
+                assert!(served.check_staple(&changed, NOW).is_err(), "byte {place}");
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ mod exchange;
 mod records;
 mod schedule;
 mod signing;
+mod staple;
 mod tickets;
 
 pub use chain::{Issued, Revocation, ServedChain, issue};
@@ -27,9 +28,6 @@ pub struct PrimitiveError {
     /// The library's words, or ours.
     pub reason: String,
 }
-
-/// The name and version of the library that computes all this, as far as the library tells.
-pub const PROVIDER: &str = "aws-lc-rs";
 
 fn broken(what: impl Into<String>, reason: impl std::fmt::Display) -> PrimitiveError {
     PrimitiveError {
