@@ -416,6 +416,9 @@ fn quoted(said: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Who speaks, and what.
+    type Script = &'static [(char, &'static [u8])];
+
     /// Plays the server's part of `script` ("S:" lines are sent, "C:" lines are awaited) and gives what `begin` said.
     async fn against(kind: StartTls, script: &[(char, &[u8])]) -> Result<(), StartTlsError> {
         let (mut client, mut server) = tokio::io::duplex(64 * 1024);
@@ -466,7 +469,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_says_what_the_server_said() {
-        let cases: &[(StartTls, &[(char, &[u8])], &str)] = &[
+        let cases: &[(StartTls, Script, &str)] = &[
             (
                 StartTls::Smtp,
                 &[
@@ -517,7 +520,7 @@ mod tests {
 
     #[tokio::test]
     async fn plaintext_behind_the_go_ahead_is_refused() {
-        let cases: &[(StartTls, &[(char, &[u8])])] = &[
+        let cases: &[(StartTls, Script)] = &[
             (
                 StartTls::Smtp,
                 &[
