@@ -19,8 +19,10 @@ pub(crate) use system::{Memory, SocketObjects, buffered_bytes, make_room, socket
 
 /// What is asked on each connection before it idles.
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
+/// Fewer connections in a lot are less than what a server takes and gives back by itself.
+const FEWEST: usize = 200;
 /// The allocator gives pages back after a second; see `.cargo/config.toml`.
-const GIVEN_BACK_AFTER: Duration = Duration::from_millis(1_200);
+const GIVEN_BACK_AFTER: Duration = Duration::from_millis(1_500);
 /// Memory that has not changed by more than this is settled.
 const UNCHANGED_BYTES: u64 = 16 * 1024;
 /// Longest wait for that.
@@ -109,12 +111,12 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    /// As many connections as `per_figure` allows: 2 500 for 500 ms, and never less than 150.
+    /// As many connections as `per_figure` allows: 2 500 for 500 ms, and never less than 600.
     pub(crate) fn within(per_figure: Duration) -> Self {
         let each = per_figure.as_millis() as usize;
         Self {
             lots: if each < 250 { 2 } else { 4 },
-            each: each.clamp(50, 1_000),
+            each: each.clamp(FEWEST, 1_000),
         }
     }
 
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn a_short_run_still_has_two_lots_and_a_long_one_has_a_bound() {
         let short = Lots::within(Duration::from_millis(1));
-        assert_eq!((short.lots, short.each, short.connections()), (2, 50, 150));
+        assert_eq!((short.lots, short.each, short.connections()), (2, 200, 600));
         assert_eq!(
             Lots::within(Duration::from_millis(500)).connections(),
             2_500

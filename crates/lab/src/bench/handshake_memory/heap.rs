@@ -51,6 +51,10 @@ impl Heap {
         own.write(arena).map_err(refused)?;
         let cache = c"thread.tcache.enabled".to_bytes_with_nul().name();
         cache.write(false).map_err(refused)?;
+        // An arena that was never summed up has no counters to name.
+        epoch::advance().map_err(refused)?;
+        // The statistics know of the new arena only from now on.
+        epoch::advance().map_err(refused)?;
         let count = |size| {
             let name = format!("stats.arenas.{arena}.{size}.nmalloc\0");
             name.name().mib().map_err(refused)
