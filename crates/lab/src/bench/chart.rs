@@ -156,7 +156,7 @@ impl Axis {
                 .take_while(|value| *value <= self.to)
                 .collect()
         } else {
-            let step = round_step(self.to / 4.0);
+            let step = round_step(self.to / 5.0);
             (0..)
                 .map(|place| f64::from(place) * step)
                 .take_while(|value| *value <= self.to)

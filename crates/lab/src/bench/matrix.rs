@@ -2,12 +2,12 @@
 //! client side by side.
 
 use comfy_table::Cell;
-use std::fmt::Write;
 use tollgate_cost::{Figure, Sheet};
 
 use super::text;
 
-const COLUMNS: [(&str, &str, &str); 4] = [
+/// Kind and side in ids, and what the column is called.
+pub const COLUMNS: [(&str, &str, &str); 4] = [
     ("full", "server", "full, server"),
     ("resumed", "server", "resumed, server"),
     ("full", "client", "full, client"),
@@ -45,6 +45,32 @@ pub fn place(figure: &Figure) -> Option<Place> {
     })
 }
 
+/// A part of a handshake: `handshake/VERSION/CERTIFICATE/GROUP/SUITE/KIND/SIDE/PART`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The handshake and its side, for people.
+    pub of: String,
+    /// What the part is called.
+    pub name: String,
+}
+
+/// What `figure` is a part of; `None` for anything else.
+pub fn part(figure: &Figure) -> Option<Part> {
+    if figure.id.split('/').count() != 8 || !figure.id.starts_with("handshake/") {
+        return None;
+    }
+    let (of, name) = figure.label.rsplit_once(": ")?;
+    Some(Part {
+        of: of.trim_start_matches("handshake, ").to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+/// Whether `figure` is a whole handshake or a part of one.
+pub fn belongs(figure: &Figure) -> bool {
+    place(figure).is_some() || part(figure).is_some()
+}
+
 /// One matrix per version, each with the rows that a column does not tell apart.
 pub fn text(sheet: &Sheet, figures: &[&Figure]) -> String {
     let placed: Vec<(Place, &Figure)> = figures
@@ -57,17 +83,47 @@ pub fn text(sheet: &Sheet, figures: &[&Figure]) -> String {
             versions.push(&place.version);
         }
     }
-    versions
-        .iter()
-        .map(|version| {
-            let of: Vec<&(Place, &Figure)> = placed
-                .iter()
-                .filter(|(place, _)| place.version == **version)
-                .collect();
-            one(sheet, version, &of)
-        })
+    let matrices = versions.iter().map(|version| {
+        let of: Vec<&(Place, &Figure)> = placed
+            .iter()
+            .filter(|(place, _)| place.version == **version)
+            .collect();
+        one(sheet, version, &of)
+    });
+    matrices
+        .chain(parts(figures))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// Where the time of a side goes, one table for each handshake that was taken apart.
+fn parts(figures: &[&Figure]) -> Vec<String> {
+    let mut wholes: Vec<(String, Vec<(String, &Figure)>)> = Vec::new();
+    for figure in figures {
+        let Some(Part { of, name }) = part(figure) else {
+            continue;
+        };
+        match wholes.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, parts)) => parts.push((name, figure)),
+            None => wholes.push((of, vec![(name, figure)])),
+        }
+    }
+    wholes
+        .into_iter()
+        .map(|(of, parts)| {
+            let all: f64 = parts.iter().map(|(_, part)| part.measured.median).sum();
+            let mut table = text::plain_table();
+            table.set_header([of.as_str(), "", "share"].map(text::right));
+            for (name, part) in parts {
+                table.add_row([
+                    Cell::new(name),
+                    text::right(with_spread(part)),
+                    text::right(text::percent(part.measured.median / all)),
+                ]);
+            }
+            text::indented(&table)
+        })
+        .collect()
 }
 
 fn one(sheet: &Sheet, version: &str, placed: &[&(Place, &Figure)]) -> String {
@@ -105,7 +161,7 @@ fn one(sheet: &Sheet, version: &str, placed: &[&(Place, &Figure)]) -> String {
                         .map(|(row, _)| *row)
                 })
                 .collect();
-            let _ = writeln!(all, "  not told apart, {title}: {}", names.join(" | "));
+            all.push_str(&text::wrapped(&format!("not told apart, {title}"), &names));
         }
     }
     all

@@ -2,6 +2,7 @@
 
 mod aes_hardware;
 pub mod allocators;
+pub mod app;
 mod assembly;
 mod asymmetric;
 pub mod certs;
@@ -33,9 +34,13 @@ pub mod text;
 pub mod tps;
 pub mod uds;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub use assembly::{Effort, SheetOptions, Stage, phases, sheet};
+pub use driving::certificate_from_word;
 pub use runner::clock_cost;
 
 /// What a measurement may spend, and whom it tells how far it is.

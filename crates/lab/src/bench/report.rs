@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tollgate_cost::{Figure, PhaseTable, Sheet};
+use tollgate_cost::{Figure, PhaseTable, Sheet, Unit};
 
 use super::chart::{self, Bar, escaped};
 use super::{conclusions, folk, matrix, text};
@@ -121,11 +121,12 @@ fn phase(sheet: &Sheet, table: &PhaseTable) -> String {
         escaped(&table.name),
         table.seconds.max(1.0)
     );
-    for (name, figures) in groups(table) {
-        let rows: Vec<Bar> = figures
+    for group in groups(table) {
+        let rows: Vec<Bar> = group
+            .rows
             .iter()
-            .map(|figure| Bar {
-                label: figure.label.clone(),
+            .map(|(label, figure)| Bar {
+                label: label.clone(),
                 measured: figure.measured,
                 published: figure
                     .reference
@@ -133,22 +134,27 @@ fn phase(sheet: &Sheet, table: &PhaseTable) -> String {
                     .map(|found| (found.low, found.high)),
             })
             .collect();
-        let drawn = chart::bars(&name, &rows, figures[0].unit);
+        let drawn = chart::bars(&group.title, &rows, group.unit);
         if !drawn.is_empty() {
-            let _ = write!(page, "<h3>{}</h3>\n{drawn}", escaped(&name));
+            let _ = write!(
+                page,
+                "<h3>{}</h3>\n{drawn}",
+                escaped(&capital(&group.title))
+            );
         }
     }
     let plain: Vec<&Figure> = table
         .figures
         .iter()
-        .filter(|figure| matrix::place(figure).is_none())
+        .filter(|figure| !matrix::belongs(figure))
         .collect();
-    for group in text::not_told_apart(sheet, &plain) {
-        let _ = writeln!(
-            page,
-            "<p class=\"note\">Not told apart here: {}.</p>",
-            escaped(&group.join("; "))
-        );
+    let alike = text::not_told_apart(sheet, &plain);
+    if !alike.is_empty() {
+        page.push_str("<p class=\"note\">Not told apart here:</p>\n<ul class=\"note\">\n");
+        for group in alike {
+            let _ = writeln!(page, "<li>{}</li>", escaped(&group.join("; ")));
+        }
+        page.push_str("</ul>\n");
     }
     page.push_str(&figures(table));
     page
@@ -243,25 +249,91 @@ fn number(name: &str, value: &str) -> String {
     )
 }
 
-/// Figures that belong in one chart: the same first word of the id and the same unit; whole handshakes
-/// and records by their second word too.
-fn groups(table: &PhaseTable) -> Vec<(String, Vec<&Figure>)> {
-    let mut groups: Vec<(String, Vec<&Figure>)> = Vec::new();
+/// Figures that belong in one chart.
+struct Group<'a> {
+    key: String,
+    title: String,
+    unit: Unit,
+    rows: Vec<(String, &'a Figure)>,
+}
+
+/// One chart for the same kind and unit. Whole handshakes are apart by version, kind and side, their parts
+/// by handshake; everything else goes by the first word of its id, records and tickets by the second too.
+fn groups(table: &PhaseTable) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for figure in &table.figures {
-        let mut words = figure.id.split('/');
-        let first = words.next().unwrap_or_default();
-        let name = match (first, words.next()) {
-            ("handshake" | "record" | "ticket", Some(second)) => format!("{first}, {second}"),
-            _ => first.to_owned(),
-        }
-        .replace('-', " ");
+        let (key, title, label) = if let Some(place) = matrix::place(figure) {
+            let title = format!("{}, {}", place.version, matrix::COLUMNS[place.column].2);
+            (title.clone(), Some(title), place.row)
+        } else if let Some(part) = matrix::part(figure) {
+            let title = format!("Parts of {}", part.of);
+            (title.clone(), Some(title), part.name)
+        } else {
+            (kind(&figure.id), None, figure.label.clone())
+        };
         match groups
             .iter_mut()
-            .find(|(known, list)| *known == name && list[0].unit == figure.unit)
+            .find(|group| group.key == key && group.unit == figure.unit)
         {
-            Some((_, list)) => list.push(figure),
-            None => groups.push((name, vec![figure])),
+            Some(group) => group.rows.push((label, figure)),
+            None => groups.push(Group {
+                key,
+                title: title.unwrap_or_default(),
+                unit: figure.unit,
+                rows: vec![(label, figure)],
+            }),
+        }
+    }
+    for group in &mut groups {
+        if group.title.is_empty() {
+            name(group);
         }
     }
     groups
+}
+
+fn kind(id: &str) -> String {
+    let mut words = id.split('/');
+    match (words.next().unwrap_or_default(), words.next()) {
+        (first @ ("record" | "ticket" | "handshake"), Some(second)) => format!("{first} {second}"),
+        (first, _) => first.to_owned(),
+    }
+}
+
+/// Takes the words that all labels begin with as the title; a chart without such words is called by the
+/// kind of its figures.
+fn name(group: &mut Group<'_>) {
+    let first: Vec<String> = group.rows[0].0.split(", ").map(Into::into).collect();
+    let shared = (0..first.len().saturating_sub(1))
+        .take_while(|place| {
+            group
+                .rows
+                .iter()
+                .all(|(label, _)| label.split(", ").nth(*place) == Some(first[*place].as_str()))
+        })
+        .count();
+    let whole = group
+        .rows
+        .iter()
+        .any(|(label, _)| label.split(", ").count() <= shared);
+    if shared == 0 || whole {
+        group.title = group.key.replace('-', " ");
+        return;
+    }
+    group.title = first[..shared].join(", ");
+    for (label, _) in &mut group.rows {
+        *label = label
+            .split(", ")
+            .skip(shared)
+            .collect::<Vec<_>>()
+            .join(", ");
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }

@@ -67,12 +67,12 @@ pub fn phase(sheet: &Sheet, phase: &PhaseTable) -> String {
     let (matrix, plain): (Vec<&Figure>, Vec<&Figure>) = phase
         .figures
         .iter()
-        .partition(|figure| matrix::place(figure).is_some());
+        .partition(|figure| matrix::belongs(figure));
     if !plain.is_empty() {
         text.push_str(&list(&plain));
     }
     for group in not_told_apart(sheet, &plain) {
-        let _ = writeln!(text, "  not told apart here: {}", group.join(" | "));
+        text.push_str(&wrapped("not told apart here", &group));
     }
     if !matrix.is_empty() {
         let _ = write!(text, "\n{}", matrix::text(sheet, &matrix));
@@ -238,7 +238,7 @@ pub fn range(low: f64, high: f64, unit: Unit) -> String {
         let value = value / factor;
         trimmed(&number(value, significant(value, 3)))
     };
-    if (high - low).abs() < f64::EPSILON * high.abs() {
+    if (high - low).abs() <= f64::EPSILON * high.abs() {
         format!("{}{space}{name}", plain(high))
     } else {
         format!("{} to {}{space}{name}", plain(low), plain(high))
@@ -260,6 +260,28 @@ pub fn percent(share: f64) -> String {
     } else {
         format!("{percent:.0} %")
     }
+}
+
+/// `what: one | other | ...` in lines of at most a hundred characters.
+pub(crate) fn wrapped(what: &str, names: &[&str]) -> String {
+    let mut text = format!("  {what}: ");
+    let mut width = text.chars().count();
+    for (place, name) in names.iter().enumerate() {
+        let name = if place == 0 {
+            (*name).to_owned()
+        } else {
+            format!(" | {name}")
+        };
+        let more = name.chars().count();
+        if place > 0 && width + more > 100 {
+            text.push_str("\n     ");
+            width = 5;
+        }
+        text.push_str(&name);
+        width += more;
+    }
+    text.push('\n');
+    text
 }
 
 /// Labels of figures of one kind that neither spread nor drift lets us tell from their neighbour.
@@ -396,4 +418,68 @@ pub fn indented(table: &Table) -> String {
         .lines()
         .map(|line| format!(" {}\n", line.trim_end()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(median: f64, low: f64, high: f64) -> Measured {
+        Measured {
+            n: 25,
+            median,
+            low,
+            high,
+        }
+    }
+
+    #[test]
+    fn a_value_has_the_digits_that_its_spread_leaves() {
+        for (median, half, shown) in [
+            (15_324.0, 40.0, "15.32 µs"),
+            (15_324.0, 300.0, "15.3 µs"),
+            (15_324.0, 3_000.0, "15 µs"),
+            (1_532_400.0, 12_000.0, "1.532 ms"),
+            (240.0, 1e-9, "240.0 ns"),
+        ] {
+            let found = value(
+                &measured(median, median - half, median + half),
+                Unit::Nanoseconds,
+            );
+            assert_eq!(found, shown, "{median} ±{half}");
+        }
+    }
+
+    #[test]
+    fn a_noisy_value_shows_its_ends_and_no_digits_in_between() {
+        let noisy = measured(15_000.0, 8_000.0, 21_000.0);
+        assert_eq!(value(&noisy, Unit::Nanoseconds), "8 to 21 µs");
+        assert_eq!(spread(&noisy), "noisy");
+    }
+
+    #[test]
+    fn an_exact_value_is_shown_whole() {
+        assert_eq!(value(&Measured::exact(242.0), Unit::Bytes), "242 B");
+        assert_eq!(value(&Measured::exact(12_345.0), Unit::Count), "12,345");
+        assert_eq!(value(&Measured::exact(4_403.2), Unit::Bytes), "4.30 KB");
+        assert_eq!(spread(&Measured::exact(1.0)), "exact");
+    }
+
+    #[test]
+    fn a_range_is_one_value_when_both_ends_are_the_same() {
+        assert_eq!(range(2e6, 2.5e6, Unit::Nanoseconds), "2 to 2.5 ms");
+        assert_eq!(range(7e6, 7e6, Unit::Nanoseconds), "7 ms");
+        assert_eq!(range(0.0, 0.0, Unit::Nanoseconds), "0 ns");
+    }
+
+    #[test]
+    fn long_lists_are_wrapped() {
+        let names = vec!["a name of some length"; 12];
+        let text = wrapped("not told apart", &names);
+        assert!(text.lines().count() > 2);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 105),
+            "{text}"
+        );
+    }
 }
