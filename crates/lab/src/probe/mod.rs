@@ -16,9 +16,11 @@ mod options;
 mod prober;
 mod profiles;
 mod reach;
+mod repeat;
 mod report;
 pub mod round_trips;
 mod starttls;
+mod text;
 mod verdict;
 
 use std::fmt;
@@ -32,9 +34,24 @@ pub use options::{EarlyData, MOST_EARLY_BYTES, ProbeOptions, ProxyHeader, Reques
 pub use prober::Prober;
 pub use profiles::Profile;
 pub use reach::resolve;
+pub use repeat::{Gathered, Percentiles, Summary, Times};
 pub use report::{Connection, EarlyDataOutcome, RoundTrips, Ticket};
 pub use starttls::{StartTls, StartTlsError};
+pub use text::Look;
 pub use verdict::{Effort, Finding, WORTH_IT, Worth};
+
+/// A result as one line, for programs.
+pub trait JsonLine {
+    /// JSON without a line break.
+    fn json_line(&self) -> String;
+}
+
+impl<T: serde::Serialize> JsonLine for T {
+    fn json_line(&self) -> String {
+        // Every result here has text for keys and can be written.
+        serde_json::to_string(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+    }
+}
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
