@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod load;
+mod probe;
 mod progress;
 mod reload;
 mod say;
@@ -40,6 +41,9 @@ enum Command {
     Check(CheckArguments),
     /// Make a running instance read its configuration again.
     Reload(ReloadArguments),
+    /// Connect to a TLS endpoint, resume, and say what was really negotiated.
+    #[command(version)]
+    Probe(Box<probe::ProbeArguments>),
     /// Drive a TLS endpoint and count what was really negotiated.
     Load(Box<load::LoadArguments>),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Reload(arguments) => reload::run(&arguments),
+        Command::Probe(arguments) => probe::run(*arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Bench(arguments) => bench::run(*arguments),
     }
