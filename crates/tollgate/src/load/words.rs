@@ -37,7 +37,7 @@ pub(super) fn scheme(text: &str) -> Result<SignatureScheme, String> {
 }
 
 /// `1000`, `64k`, `10M`, `1G`; a k is 1024.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size; write 1000, 64k, 10M or 1G");
     let (digits, shift) = match text.char_indices().next_back() {
         Some((end, 'k' | 'K')) => (&text[..end], 10),
