@@ -281,18 +281,6 @@ pub fn certificate_from_word(word: &str) -> Result<CertificateKind, String> {
     }
 }
 
-/// CPU time that the process of this id has taken in all its threads, from the scheduler, to the
-/// nanosecond; `None` when the kernel keeps no such account.
-pub(crate) fn cpu_nanoseconds(pid: u32) -> Option<u64> {
-    let mut sum = 0;
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let path = task.ok()?.path().join("schedstat");
-        let text = std::fs::read_to_string(path).ok()?;
-        sum += text.split_whitespace().next()?.parse::<u64>().ok()?;
-    }
-    Some(sum)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at once")]
@@ -335,12 +323,5 @@ mod tests {
                 .unwrap_err()
                 .contains("rsa2048")
         );
-    }
-
-    #[test]
-    fn this_process_has_a_cpu_account() {
-        if let Some(taken) = cpu_nanoseconds(std::process::id()) {
-            assert!(taken > 0);
-        }
     }
 }

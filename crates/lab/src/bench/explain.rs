@@ -13,7 +13,7 @@ use tollgate_tls::Buffers;
 use tollgate_tls::primitives::{Hash, Schedule13, Transcripts};
 
 use super::driving::{Expected, Places, drive};
-use super::fetch::{Link, Place};
+use super::fetch::Link;
 use super::figures::{micros, percent, table};
 use super::in_process::pair;
 use super::regimes::{Regime, RegimeOptions, load_of};
@@ -154,12 +154,11 @@ fn plaintext(duration: Duration, places: Places) -> Result<f64, BenchError> {
     let watched = Watched::new(&[pid]);
     let run = async {
         let buffers = Buffers::new();
-        let place = Place::Tcp(address);
         let before = watched.cpu_alone();
         let begun = Instant::now();
         let mut count = 0_u32;
         while begun.elapsed() < duration || count == 0 {
-            let mut link = Link::open(&place, None, &buffers).await?;
+            let mut link = Link::open(address, None, &buffers).await?;
             link.ask(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 .await?;
             link.close().await;

@@ -1,36 +1,16 @@
-//! A small HTTP/1.1 client over plaintext or TLS, TCP or unix sockets, for experiments that compare them.
+//! A small HTTP/1.1 client over plaintext or TLS, for experiments that compare them.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tollgate_tls::client::{Intent, connect_as};
 use tollgate_tls::{Buffers, ClientSite};
 
 /// A response head may take this much.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const READ_BYTES: usize = 256 * 1024;
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
 
 /// A connection, whatever carries it.
 pub(crate) struct Link {
@@ -43,26 +23,15 @@ pub(crate) struct Link {
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<IO: AsyncRead + AsyncWrite + Unpin> Stream for IO {}
 
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 impl Link {
     /// Connects, and shakes hands when `tls` says with whom.
     pub(crate) async fn open(
-        place: &Place,
+        address: SocketAddr,
         tls: Option<(&ClientSite, Intent)>,
         buffers: &Buffers,
     ) -> io::Result<Self> {
-        let socket = match place {
-            Place::Tcp(address) => {
-                let stream = TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Socket::Tcp(stream)
-            }
-            Place::Unix(path) => Socket::Unix(UnixStream::connect(path).await?),
-        };
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
         let io: Box<dyn Stream> = match tls {
             None => Box::new(socket),
             Some((site, intent)) => {
@@ -216,46 +185,6 @@ fn body_of(head: &str) -> io::Result<Body> {
 
 fn broken(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
 }
 
 #[cfg(test)]
