@@ -1,47 +1,58 @@
 //! PROXY headers agreed on with nginx and HAProxy, in front of us and behind us.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tollgate_testkit::{Address, Client, Offer, Socket, free_port, http_backend};
 
-use crate::server::{Place, Server, get};
-use crate::tools::{eventually, find};
+use crate::server::{Place, Server, get, signal};
+use crate::tools::{eventually, find, wait};
 
-/// A server that is not ours; killed when dropped.
-struct Peer {
+/// A server that is not ours; ended when dropped.
+pub struct Peer {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Peer {
-    fn start(program: &str, arguments: &[&str], place: &Place, port: u16) -> Self {
+    /// Starts `program`, its outputs into a file in `place` (see [`Peer::said`]), and waits until it listens.
+    pub fn start(program: &str, arguments: &[&str], place: &Place, port: u16) -> Self {
         let path = find(program).unwrap_or_else(|| PathBuf::from(format!("/usr/sbin/{program}")));
+        let output = File::create(place.folder.join(&log(port))).unwrap();
         let child = Command::new(path)
             .args(arguments)
             .current_dir(place.folder.path())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
             .spawn()
             .unwrap_or_else(|error| panic!("{program}: {error}; ./test installs it"));
         let peer = Self { child, port };
         let listens = || TcpStream::connect(peer.address()).is_ok();
         assert!(
             eventually(Duration::from_secs(10), listens),
-            "{program} does not listen"
+            "{program} does not listen; it said:\n{}",
+            place.folder.read(&log(port))
         );
         peer
     }
 
-    fn nginx(place: &Place, port: u16, body: &str) -> Self {
+    /// nginx with this text behind `events`.
+    pub fn nginx(place: &Place, port: u16, body: &str) -> Self {
         let text = format!(
-            "daemon off; master_process off; pid nginx.pid; error_log stderr;\nevents {{}}\n{body}\n"
+            "daemon off; master_process off; pid nginx-{port}.pid; error_log stderr;\nevents {{}}\n{body}\n"
         );
-        let path = place.folder.write("nginx.conf", text);
+        Self::nginx_alone(place, port, &text)
+    }
+
+    /// nginx with this text and nothing else.
+    fn nginx_alone(place: &Place, port: u16, text: &str) -> Self {
+        let path = place.folder.write(&format!("nginx-{port}.conf"), text);
         let folder = place.folder.path().display().to_string();
         let arguments = [
             "-p",
@@ -54,11 +65,12 @@ impl Peer {
         Self::start("nginx", &arguments, place, port)
     }
 
-    fn haproxy(place: &Place, port: u16, body: &str) -> Self {
+    /// HAProxy with this text behind `defaults`.
+    pub fn haproxy(place: &Place, port: u16, body: &str) -> Self {
         let text = format!(
             "defaults\n  timeout connect 5s\n  timeout client 20s\n  timeout server 20s\n{body}\n"
         );
-        let path = place.folder.write("haproxy.cfg", text);
+        let path = place.folder.write(&format!("haproxy-{port}.cfg"), text);
         Self::start(
             "haproxy",
             &["-db", "-f", &path.display().to_string()],
@@ -67,15 +79,40 @@ impl Peer {
         )
     }
 
-    fn address(&self) -> SocketAddr {
+    /// Hitch in front of a plaintext backend on 127.0.0.1; `pem` holds chain and key.
+    pub fn hitch(place: &Place, port: u16, backend: u16, pem: &str) -> Self {
+        let text = format!(
+            "frontend = \"[127.0.0.1]:{port}\"\nbackend = \"[127.0.0.1]:{backend}\"\npem-file = \"{}\"\n\
+             workers = 1\ndaemon = off\nlog-level = 1\n",
+            place.folder.join(pem).display()
+        );
+        let path = place.folder.write(&format!("hitch-{port}.conf"), text);
+        let config = format!("--config={}", path.display());
+        // It refuses to serve as root, and cannot become somebody else unless it is root.
+        let root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+        let arguments = [config.as_str(), "--user=nobody"];
+        Self::start("hitch", &arguments[..1 + usize::from(root)], place, port)
+    }
+
+    pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
+
+    /// What it wrote to its outputs so far.
+    pub fn said(&self, place: &Place) -> String {
+        place.folder.read(&log(self.port))
+    }
+}
+
+fn log(port: u16) -> String {
+    format!("peer-{port}.log")
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Asked first: Hitch has a worker that only its parent ends.
+        signal(self.child.id(), "TERM");
+        let _ = wait(&mut self.child, Duration::from_secs(5));
     }
 }
 
@@ -188,16 +225,6 @@ fn nginx_in_front_of_us_says_who_the_client_is() {
         let text = format!(
             "{load}\ndaemon off; master_process off; pid nginx.pid; error_log stderr;\nevents {{}}\n{body}\n"
         );
-        let path = place.folder.write("nginx.conf", text);
-        let folder = place.folder.path().display().to_string();
-        let arguments = [
-            "-p",
-            &folder,
-            "-c",
-            &path.display().to_string(),
-            "-e",
-            "stderr",
-        ];
-        Peer::start("nginx", &arguments, place, port)
+        Peer::nginx_alone(place, port, &text)
     });
 }
