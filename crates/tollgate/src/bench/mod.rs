@@ -1,5 +1,6 @@
 //! `tollgate bench`: the command line of the six phases and of the experiments around them.
 
+mod experiments;
 mod sheet;
 mod tables;
 
@@ -27,6 +28,22 @@ enum What {
     Folk(FolkArguments),
     /// Signatures, key exchange and ciphers per second, as `openssl speed` has them.
     Primitives(PrimitivesArguments),
+    /// Four regimes: full, resumed, bulk with AES-128-GCM, bulk with ChaCha20; over loopback and in memory.
+    Regimes(experiments::RegimesArguments),
+    /// Handshakes per second: suites and certificates by cores.
+    Tps(experiments::TpsArguments),
+    /// What each kind of certificate costs for the same load.
+    Certs(experiments::CertsArguments),
+    /// The same in CPU cycles, where the system lets them be counted.
+    Cycles(experiments::CertsArguments),
+    /// Memory during a burst of connections and after it, by allocator setting.
+    Allocators(experiments::AllocatorsArguments),
+    /// Memory per idle connection: TCP and HTTP mode, with and without TLS.
+    Mem(experiments::MemArguments),
+    /// A backend over TCP, a unix socket and an abstract one.
+    Uds(experiments::UdsArguments),
+    /// An application: plaintext, its own TLS, and Tollgate in front; worth it or not.
+    App(experiments::AppArguments),
 }
 
 /// What measuring a sheet takes.
@@ -95,6 +112,14 @@ pub fn run(arguments: BenchArguments) -> ExitCode {
         None => sheet::run(&arguments.sheet),
         Some(What::Folk(arguments)) => tables::folk(&arguments),
         Some(What::Primitives(arguments)) => tables::primitives(&arguments),
+        Some(What::Regimes(arguments)) => experiments::regimes(arguments),
+        Some(What::Tps(arguments)) => experiments::tps(&arguments),
+        Some(What::Certs(arguments)) => experiments::certs(arguments, false),
+        Some(What::Cycles(arguments)) => experiments::certs(arguments, true),
+        Some(What::Allocators(arguments)) => experiments::allocators(arguments),
+        Some(What::Mem(arguments)) => experiments::mem(&arguments),
+        Some(What::Uds(arguments)) => experiments::uds(&arguments),
+        Some(What::App(arguments)) => experiments::app(arguments),
     }
 }
 
