@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tollgate_cost::{Figure, Sheet, Unit};
 
@@ -13,6 +14,9 @@ use super::{Bench, BenchError};
 
 /// The arguments of the child.
 const ARGUMENTS: [&str; 4] = ["bench", "--phase", "3", "--json"];
+
+/// Who takes less time than this per figure gets a quick child, too.
+const QUICK_BELOW: Duration = Duration::from_millis(100);
 
 /// Without the instructions AES takes several times as long; less than this is no effect.
 const LEAST_RATIO: f64 = 1.5;
@@ -36,7 +40,7 @@ fn mask() -> Option<(&'static str, &'static str)> {
 }
 
 /// The figures of phase 3 without AES instructions, and how many times as much they are as `with`,
-/// which this process has measured. `bench` gives the progress; the child measures at normal effort.
+/// which this process has measured. The child takes about as long as `bench` allows here.
 ///
 /// # Errors
 /// When the child cannot be run, or its figures show that the instructions were used all the same.
@@ -51,16 +55,18 @@ pub(crate) fn measure(bench: &Bench<'_>, with: &[Figure]) -> Result<Vec<Figure>,
             std::env::consts::ARCH
         ))
     })?;
-    let without = child(variable, value)?;
+    let quick = bench.per_figure < QUICK_BELOW;
+    let without = child(variable, value, quick.then_some("--quick"))?;
     let rows = rows(with, &without, variable)?;
     (bench.progress)("records without AES instructions", 1.0);
     Ok(rows)
 }
 
-fn child(variable: &str, value: &str) -> Result<Vec<Figure>, BenchError> {
+fn child(variable: &str, value: &str, effort: Option<&str>) -> Result<Vec<Figure>, BenchError> {
     let program = program()?;
     let output = Command::new(&program)
         .args(ARGUMENTS)
+        .args(effort)
         .env(variable, value)
         .stdin(Stdio::null())
         .output()
