@@ -1,18 +1,32 @@
 //! Header fields that speak of one hop only (RFC 9110, section 7.6.1).
 
 use hyper::HeaderMap;
-use hyper::header::{CONNECTION, HeaderName, HeaderValue, TE, UPGRADE};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+
+use super::present::{Field, Present};
 
 /// Fields that no proxy passes on, whether or not `Connection` names them.
-const HOP_BY_HOP: [HeaderName; 8] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("proxy-authenticate"),
-    HeaderName::from_static("proxy-authorization"),
-    hyper::header::TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("http2-settings"),
+const HOP_BY_HOP: [(Field, HeaderName); 8] = [
+    (Field::Connection, CONNECTION),
+    (Field::KeepAlive, HeaderName::from_static("keep-alive")),
+    (
+        Field::ProxyConnection,
+        HeaderName::from_static("proxy-connection"),
+    ),
+    (
+        Field::ProxyAuthenticate,
+        HeaderName::from_static("proxy-authenticate"),
+    ),
+    (
+        Field::ProxyAuthorization,
+        HeaderName::from_static("proxy-authorization"),
+    ),
+    (Field::TransferEncoding, TRANSFER_ENCODING),
+    (Field::Upgrade, UPGRADE),
+    (
+        Field::Http2Settings,
+        HeaderName::from_static("http2-settings"),
+    ),
 ];
 
 /// What the hop-by-hop fields of a message asked for.
@@ -24,14 +38,16 @@ pub(super) struct Hop {
     pub(super) takes_trailers: bool,
 }
 
-/// Takes the fields out and says what they asked for.
-pub(super) fn strip(headers: &mut HeaderMap) -> Hop {
+/// Takes the fields out, of those that are `present`, and says what they asked for.
+pub(super) fn strip(headers: &mut HeaderMap, present: Present) -> Hop {
     let mut hop = Hop::default();
     let mut upgrade = false;
-    if headers.contains_key(CONNECTION) {
+    if present.has(Field::Connection) {
         upgrade = strip_named(headers);
     }
-    if let Some(te) = headers.remove(TE) {
+    if present.has(Field::Te)
+        && let Some(te) = headers.remove(TE)
+    {
         hop.takes_trailers = tokens(&te).any(|token| token.eq_ignore_ascii_case("trailers"));
     }
     if upgrade {
@@ -40,8 +56,10 @@ pub(super) fn strip(headers: &mut HeaderMap) -> Hop {
             .filter(|value| is_switchable(value))
             .cloned();
     }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
+    for (field, name) in HOP_BY_HOP {
+        if present.has(field) {
+            headers.remove(name);
+        }
     }
     hop
 }

@@ -6,6 +6,7 @@
 mod authority;
 mod client_facts;
 mod hop;
+mod present;
 mod request;
 mod response;
 

@@ -9,6 +9,7 @@ use hyper::{Method, StatusCode, Uri, Version};
 
 use super::authority::authority;
 use super::client_facts::ClientFacts;
+use super::present::{Field, Present};
 use super::{Refusal, hop};
 use crate::server::Protocol;
 
@@ -41,15 +42,18 @@ pub struct Forwarded {
 /// # Errors
 /// With the answer for the client; the head is then no use any more.
 pub fn request(head: &mut Parts, context: &ForwardContext<'_>) -> Result<Forwarded, Refusal> {
-    check_framing(head)?;
+    let present = Present::of(&head.headers);
+    check_framing(head, present)?;
     check_target(head)?;
     authority(head)?;
     let host = match head.uri.authority() {
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
         None => head.headers.get(HOST).or(context.default_host).cloned(),
     };
-    let hop = hop::strip(&mut head.headers);
-    head.headers.remove(EXPECT);
+    let hop = hop::strip(&mut head.headers, present);
+    if present.has(Field::Expect) {
+        head.headers.remove(EXPECT);
+    }
     context.client.apply(&mut head.headers, host.as_ref());
     let upgrade = hop
         .upgrade
@@ -80,10 +84,23 @@ pub fn request(head: &mut Parts, context: &ForwardContext<'_>) -> Result<Forward
 /// What hyper leaves to us: it refuses a `Transfer-Encoding` that does not end in `chunked`, one in
 /// HTTP/1.0, and contradicting lengths; it drops `Content-Length` beside `Transfer-Encoding`,
 /// reads the chunks, and closes the connection after the response.
-fn check_framing(head: &Parts) -> Result<(), Refusal> {
+fn check_framing(head: &Parts, present: Present) -> Result<(), Refusal> {
+    if present.has(Field::TransferEncoding) {
+        check_coding(head, present)?;
+    }
+    if present.has(Field::ContentLength) {
+        check_length(head)?;
+    }
+    if present.has(Field::Expect) {
+        check_expectation(head)?;
+    }
+    Ok(())
+}
+
+fn check_coding(head: &Parts, present: Present) -> Result<(), Refusal> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
-        if codings.next().is_some() || head.headers.contains_key(CONTENT_LENGTH) {
+        if codings.next().is_some() || present.has(Field::ContentLength) {
             return Err(Refusal::bad(
                 "ambiguous_length",
                 "the length of the request body is ambiguous\n",
@@ -97,6 +114,10 @@ fn check_framing(head: &Parts) -> Result<(), Refusal> {
             });
         }
     }
+    Ok(())
+}
+
+fn check_length(head: &Parts) -> Result<(), Refusal> {
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if let Some(length) = lengths.next() {
         let digits = !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit);
@@ -107,6 +128,10 @@ fn check_framing(head: &Parts) -> Result<(), Refusal> {
             ));
         }
     }
+    Ok(())
+}
+
+fn check_expectation(head: &Parts) -> Result<(), Refusal> {
     let unmet = head
         .headers
         .get_all(EXPECT)

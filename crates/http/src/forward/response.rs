@@ -7,6 +7,7 @@ use hyper::http::response::Parts;
 use hyper::{Method, StatusCode, Version};
 
 use super::hop;
+use super::present::{Field, Present};
 
 /// Why a backend's response is not passed on: a 502.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +55,16 @@ impl std::error::Error for BadGateway {}
 /// # Errors
 /// When its length can be read in two ways; answer 502 and drop its body, which ends the connection.
 pub fn response(head: &mut Parts, method: &Method) -> Result<(), BadGateway> {
-    check_framing(head)?;
+    let present = Present::of(&head.headers);
+    let lengths = check_framing(head, present)?;
     let switching = head.status == StatusCode::SWITCHING_PROTOCOLS;
     if head.status.is_informational() && !switching {
         return Err(BadGateway::Status);
     }
-    let hop = hop::strip(&mut head.headers);
-    if let Some(length) = head.headers.get(CONTENT_LENGTH).cloned() {
+    let hop = hop::strip(&mut head.headers, present);
+    if lengths > 1
+        && let Some(length) = head.headers.get(CONTENT_LENGTH).cloned()
+    {
         // The same length twice becomes one.
         head.headers.insert(CONTENT_LENGTH, length);
     }
@@ -78,24 +82,34 @@ pub fn response(head: &mut Parts, method: &Method) -> Result<(), BadGateway> {
     Ok(())
 }
 
-fn check_framing(head: &Parts) -> Result<(), BadGateway> {
-    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
-    if let Some(coding) = codings.next() {
-        if lengths.next().is_some() {
+/// How many lengths the head states; they are all the same.
+fn check_framing(head: &Parts, present: Present) -> Result<usize, BadGateway> {
+    if present.has(Field::TransferEncoding) {
+        if present.has(Field::ContentLength) {
             return Err(BadGateway::LengthAndCoding);
         }
-        if codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+        let coding = codings.next().map_or(&b""[..], HeaderValue::as_bytes);
+        if codings.next().is_some() || !coding.eq_ignore_ascii_case(b"chunked") {
             return Err(BadGateway::Coding);
         }
     }
-    let Some(length) = lengths.next() else {
-        return Ok(());
-    };
-    let digits = !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit);
-    if digits && lengths.all(|other| other == length) {
-        Ok(())
-    } else {
-        Err(BadGateway::Lengths)
+    if !present.has(Field::ContentLength) {
+        return Ok(0);
     }
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let Some(length) = lengths.next() else {
+        return Ok(0);
+    };
+    if !length.as_bytes().iter().all(u8::is_ascii_digit) || length.is_empty() {
+        return Err(BadGateway::Lengths);
+    }
+    let mut count = 1;
+    for other in lengths {
+        if other != length {
+            return Err(BadGateway::Lengths);
+        }
+        count += 1;
+    }
+    Ok(count)
 }
