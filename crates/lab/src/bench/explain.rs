@@ -21,6 +21,8 @@ use super::serving::{BackendAt, Serving, ServingMode, ServingOptions};
 use super::{Bench, BenchError};
 use crate::watch::Watched;
 
+/// CPU time in one state below which the account's steps of 10 ms show, in seconds.
+const ENOUGH: f64 = 0.2;
 /// Handshakes whose parts are timed.
 const LEAST_SHARES: usize = 30;
 
@@ -48,9 +50,11 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// Why the run was not one of full handshakes; empty when it was.
     pub missed: Vec<String>,
+    /// What a reader must know about the figures.
+    pub notes: Vec<String>,
 }
 
-/// Measures it: a run of full handshakes against a server in tcp mode, the same handshakes in memory, and
+/// Measures it: a run of full handshakes against a server, the same handshakes in memory, and
 /// plaintext connections with the same request.
 pub(crate) fn explain(options: &RegimeOptions, places: Places) -> Result<Explanation, BenchError> {
     let inside = inside(options)?;
@@ -72,15 +76,18 @@ pub(crate) fn explain(options: &RegimeOptions, places: Places) -> Result<Explana
     let driven = drive(&serving, load)?;
     let operations = driven.load.operations.max(1) as f64;
     let (user, system) = driven.server_cpu();
+    let coarse = user.min(system) < ENOUGH;
     let (user, system) = (1e6 * user / operations, 1e6 * system / operations);
     let floor = plaintext(options.duration, places)?;
-    Ok(shares(
-        &inside,
-        user,
-        system,
-        floor,
-        driven.missed(&expected),
-    ))
+    let mut explanation = shares(&inside, user, system, floor, driven.missed(&expected));
+    if coarse {
+        explanation.notes.push(
+            "the process's account has steps of 10 ms, which is too coarse for a run as short as this one: \
+             give it more time with --duration before you believe the parts outside of the handshake"
+                .into(),
+        );
+    }
+    Ok(explanation)
 }
 
 /// What the handshake itself takes, in microseconds.
@@ -231,6 +238,7 @@ fn shares(inside: &Inside, user: f64, system: f64, floor: f64, missed: Vec<Strin
         system_micros: system,
         parts,
         missed,
+        notes: Vec::new(),
     }
 }
 
@@ -254,6 +262,9 @@ impl fmt::Display for Explanation {
             ]);
         }
         writeln!(f, "{rows}")?;
+        for note in &self.notes {
+            writeln!(f, "Note: {note}.")?;
+        }
         for missed in &self.missed {
             writeln!(f, "missed: {missed}")?;
         }

@@ -209,7 +209,8 @@ pub struct Regimes {
 impl Regimes {
     /// Whether every row was what its name says.
     pub fn reached(&self) -> bool {
-        self.rows.iter().all(|row| row.missed.is_empty())
+        let explained = self.explanation.iter().all(|part| part.missed.is_empty());
+        explained && self.rows.iter().all(|row| row.missed.is_empty())
     }
 }
 
@@ -468,7 +469,7 @@ impl fmt::Display for Regimes {
         for row in &self.rows {
             writeln!(
                 f,
-                "  {:<22} {:<9} {}: {} by the client, {} by the server",
+                "  {:<22} {:<9} {}: {} by the client in the window, {} by the server in the run",
                 row.regime,
                 row.transport,
                 row.negotiated,

@@ -360,7 +360,7 @@ fn notes(rows: &[TpsRow], own: usize) -> Vec<String> {
     }
     if cells().any(|cell| !cell.shared && cell.server_busy < BUSY) {
         notes.push(
-            "where the server was busy less than 90 % of its cores the load was the limit of the rate, not the server"
+            "where the server was busy less than 90 % of its cores, the load or whatever else ran here was the limit of the rate"
                 .to_owned(),
         );
     }
@@ -518,7 +518,7 @@ mod tests {
         }];
         let notes = notes(&rows, 2).join(" ");
         assert!(
-            notes.contains("load was the limit") && notes.contains("shares them"),
+            notes.contains("was the limit of the rate") && notes.contains("shares them"),
             "{notes}"
         );
     }

@@ -128,6 +128,9 @@ pub struct AppArguments {
     /// Time for one payload over one way in one repetition.
     #[arg(long, value_parser = duration, default_value = "200ms")]
     duration: Duration,
+    /// The same once before, for an application that compiles while it runs; not kept.
+    #[arg(long, value_parser = duration, default_value = "1s")]
+    warm_up: Duration,
     /// Connections that ask at the same time.
     #[arg(long, short = 'c', default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
@@ -207,7 +210,11 @@ pub fn regimes(arguments: RegimesArguments) -> ExitCode {
         ..RegimeOptions::default()
     };
     let result = measured(arguments.json, |progress| regimes::run(&options, progress));
-    shown(result, arguments.json.then_some(to_string_pretty), regimes::Regimes::reached)
+    shown(
+        result,
+        arguments.json.then_some(to_string_pretty),
+        regimes::Regimes::reached,
+    )
 }
 
 /// Full handshakes by suite and cores.
@@ -219,7 +226,11 @@ pub fn tps(arguments: &TpsArguments) -> ExitCode {
         ..TpsOptions::default()
     };
     let result = measured(arguments.json, |progress| tps::run(&options, progress));
-    shown(result, arguments.json.then_some(to_string_pretty), tps::TpsMatrix::reached)
+    shown(
+        result,
+        arguments.json.then_some(to_string_pretty),
+        tps::TpsMatrix::reached,
+    )
 }
 
 /// Kinds of certificates under the same load, by CPU time or by cycles.
@@ -232,7 +243,11 @@ pub fn certs(arguments: CertsArguments, cycles: bool) -> ExitCode {
         ..CertOptions::default()
     };
     let result = measured(arguments.json, |progress| certs::run(&options, progress));
-    shown(result, arguments.json.then_some(to_string_pretty), certs::Certificates::reached)
+    shown(
+        result,
+        arguments.json.then_some(to_string_pretty),
+        certs::Certificates::reached,
+    )
 }
 
 /// An application with and without Tollgate in front of it.
@@ -244,6 +259,7 @@ pub fn app(arguments: AppArguments) -> ExitCode {
         payloads: arguments.payloads,
         repetitions: usize::from(arguments.repetitions),
         duration: arguments.duration,
+        warm_up: arguments.warm_up,
         connections: usize::from(arguments.connections),
         fresh: arguments.fresh,
         ..AppOptions::new(arguments.plain, arguments.tls)
@@ -257,7 +273,11 @@ pub fn app(arguments: AppArguments) -> ExitCode {
             file.display()
         ));
     }
-    shown(result, arguments.json.then_some(to_string_pretty), app::AppResult::reached)
+    shown(
+        result,
+        arguments.json.then_some(to_string_pretty),
+        app::AppResult::reached,
+    )
 }
 
 /// Memory over a burst of connections, by allocator setting.
@@ -337,6 +357,8 @@ fn shown<T: Display>(
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
-        _ => Err(format!("{text:?} is not a rate; write a number above 0, such as 150")),
+        _ => Err(format!(
+            "{text:?} is not a rate; write a number above 0, such as 150"
+        )),
     }
 }

@@ -215,7 +215,7 @@ impl<'a> Driver<'a> {
         let mut samples = vec![vec![Samples::default(); payloads.len()]; ways.len()];
         let all = (self.options.repetitions * payloads.len() * ways.len()) as f64;
         let mut done = 0.0;
-        // The first round warms everything up, a virtual machine that compiles included, and is not kept.
+        // The first round warms everything up and is not kept.
         for repetition in 0..=self.options.repetitions {
             for (payload, length) in payloads.iter().enumerate() {
                 for (index, way) in ways.iter().enumerate() {
@@ -224,7 +224,11 @@ impl<'a> Driver<'a> {
                         done / all,
                     );
                     let run = LocalSet::new();
-                    let outcome = runtime.block_on(run.run_until(self.cell(way, *length)));
+                    let time = match repetition {
+                        0 => self.options.warm_up,
+                        _ => self.options.duration,
+                    };
+                    let outcome = runtime.block_on(run.run_until(self.cell(way, *length, time)));
                     let mut latencies = outcome.map_err(|source| failed(way, *length, source))?;
                     if repetition > 0 {
                         samples[index][payload].add(&mut latencies);
@@ -237,9 +241,9 @@ impl<'a> Driver<'a> {
     }
 
     /// Latencies of one cell in one repetition, in microseconds.
-    async fn cell(&self, way: &Rc<Way>, payload: u64) -> io::Result<Vec<f64>> {
+    async fn cell(&self, way: &Rc<Way>, payload: u64, time: Duration) -> io::Result<Vec<f64>> {
         let request: Rc<[u8]> = way.url.request(payload).into();
-        let until = Instant::now() + self.options.duration;
+        let until = Instant::now() + time;
         let mut asking = JoinSet::new();
         for _ in 0..self.options.connections {
             let (way, request) = (Rc::clone(way), Rc::clone(&request));

@@ -44,6 +44,9 @@ pub struct AppOptions {
     pub repetitions: usize,
     /// Time for one payload over one way in one repetition. Default 200 ms.
     pub duration: Duration,
+    /// The same before the first repetition, which is not kept: an application on a virtual machine that
+    /// compiles while it runs must have seen its work. Default 1 s.
+    pub warm_up: Duration,
     /// Connections that ask at the same time, each waiting for its answer. Default 1: latency without a queue.
     pub connections: usize,
     /// A new connection, with a full handshake, for every request. Default false: connections are kept.
@@ -62,6 +65,7 @@ impl AppOptions {
             payloads: vec![1, 1 << 10, 10 << 10, 100 << 10, 1 << 20],
             repetitions: 9,
             duration: Duration::from_millis(200),
+            warm_up: Duration::from_secs(1),
             connections: 1,
             fresh: false,
         }
