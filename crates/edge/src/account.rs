@@ -69,6 +69,11 @@ impl Account {
         })
     }
 
+    /// When the request came in.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
     /// The status that the client gets.
     pub fn answered(&self, status: u16) {
         self.status.set(status);

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_config::{BackendProtocol, Limits};
 use tollgate_http::request::Parts;
@@ -50,6 +50,7 @@ pub fn converse(
                 Ended::Closed(closed) => return ending(&closed, &watch),
                 Ended::Idle(idle) => stream = idle,
             }
+            visitor.rest();
             let woken = poll_fn(|cx| poll_parked(&connection.entry, &stream, cx)).await;
             connection.entry.unpark();
             match woken {
@@ -173,8 +174,12 @@ fn admitted(
     head: &mut Parts,
 ) -> Result<bool, tollgate_http::Refusal> {
     let authority = tollgate_http::authority(head)?;
-    if !is_of_this_site(connection, authority.map(|authority| authority.host)) {
-        return Err(MISDIRECTED);
+    let host = authority.map(|authority| authority.host);
+    if !visitor.knows(host) {
+        if !is_of_this_site(connection, host) {
+            return Err(MISDIRECTED);
+        }
+        visitor.learn(host);
     }
     let forwarded = tollgate_http::forward_request(head, &visitor.context())?;
     Ok(forwarded.repeatable)
@@ -259,7 +264,8 @@ async fn forwarded(
     let mut next = Some(request);
     let mut refusal = NO_BACKEND;
     let mut tried = Vec::new();
-    while let (Some(request), Some(mut lease)) = (next.take(), Lease::take(site, &tried)) {
+    let mut now = account.began();
+    while let (Some(request), Some(mut lease)) = (next.take(), Lease::take(site, &tried, now)) {
         if !tried.is_empty() {
             connection.retried();
         }
@@ -295,6 +301,7 @@ async fn forwarded(
         if tried.len() > allowed {
             break;
         }
+        now = Instant::now();
     }
     let end = match refusal.reason {
         None if !tried.is_empty() => End::ClientClosed,
@@ -370,9 +377,9 @@ async fn try_backend(
             }
         };
         let limit = connection.live.live.timeouts.response;
-        // On the heap once, rather than copied with every future that it is part of.
+        // On the heap, small as it is, rather than moved with every future that it is part of.
         let mut sent = Box::pin(lease.send(*request));
-        match answered_within(limit, account, sent.as_mut()).await {
+        match answered_within(limit, account, visitor, sent.as_mut()).await {
             Ok(Ok(response)) => return Try::Answered(response),
             // A pooled connection that had closed meanwhile says nothing about the backend: take another.
             Ok(Err(SendError::Unsent(back))) if !fresh => request = back,
@@ -414,11 +421,18 @@ struct TooLate;
 async fn answered_within<T>(
     limit: Duration,
     account: &Account,
-    response: Pin<&mut impl Future<Output = T>>,
+    visitor: &Visitor,
+    mut response: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, TooLate> {
     if !account.is_uploading() {
-        let answered = tokio::time::timeout(limit, response).await;
-        return answered.map_err(|_| TooLate);
+        let mut timer = visitor.timer(limit);
+        let answered = poll_fn(|cx| match response.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending => timer.as_mut().poll(cx).map(|()| Err(TooLate)),
+        });
+        let answered = answered.await;
+        visitor.keep_timer(timer);
+        return answered;
     }
     // Uploads are the rare case, and must not make the future of every request larger.
     let late = Box::pin(account.late(limit));

@@ -12,14 +12,15 @@ use crate::worker::WorkerSite;
 pub struct Lease {
     site: Rc<WorkerSite>,
     number: usize,
+    taken: Instant,
     outcome: Outcome,
 }
 
 impl Lease {
-    /// Takes a place at the next backend that is not in `tried`; `None` when all have been tried.
-    pub fn take(site: &Rc<WorkerSite>, tried: &[usize]) -> Option<Self> {
+    /// Takes a place at the next backend that is not in `tried`, at `now`; `None` when all have been tried.
+    pub fn take(site: &Rc<WorkerSite>, tried: &[usize], now: Instant) -> Option<Self> {
         let mut balancer = site.balancer.borrow_mut();
-        let number = balancer.choose(Instant::now(), tried)?;
+        let number = balancer.choose(now, tried)?;
         if tried.contains(&number) {
             return None;
         }
@@ -27,6 +28,7 @@ impl Lease {
         Some(Self {
             site: Rc::clone(site),
             number,
+            taken: now,
             outcome: Outcome::Abandoned,
         })
     }
@@ -50,10 +52,13 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.site
-            .balancer
-            .borrow_mut()
-            .finished(self.number, self.outcome, Instant::now());
+        // Only the time of a failure means something, and failures are rare.
+        let now = match self.outcome {
+            Outcome::Failed => Instant::now(),
+            Outcome::Answered | Outcome::Abandoned => self.taken,
+        };
+        let mut balancer = self.site.balancer.borrow_mut();
+        balancer.finished(self.number, self.outcome, now);
     }
 }
 
@@ -80,7 +85,7 @@ mod tests {
     fn what_is_open_where_survives_a_reload_that_leaves_the_backends_alone() {
         let (two, one) = ("\"10.0.0.1:80\", \"10.0.0.2:80\"", "\"10.0.0.1:80\"");
         let before = Rc::new(WorkerSite::new(&site(two, ""), None));
-        let held = Lease::take(&before, &[]).unwrap();
+        let held = Lease::take(&before, &[], Instant::now()).unwrap();
         let after = WorkerSite::new(&site(two, "    retries: 3\n"), Some(&before));
         assert_eq!(after.balancer.borrow().open(held.number()), 1);
         let other = WorkerSite::new(&site(one, ""), Some(&before));
@@ -94,9 +99,9 @@ mod tests {
         use tollgate_balance::State;
         let passive = "    passive_health: { failures: 2 }\n";
         let site = Rc::new(WorkerSite::new(&site("\"10.0.0.1:80\"", passive), None));
-        let fail = || Lease::take(&site, &[]).unwrap().failed();
+        let fail = || Lease::take(&site, &[], Instant::now()).unwrap().failed();
         fail();
-        drop(Lease::take(&site, &[]).unwrap());
+        drop(Lease::take(&site, &[], Instant::now()).unwrap());
         fail();
         assert_eq!(site.balancer.borrow().state(0), Some(State::LeftAlone));
         let after = WorkerSite::new(

@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::io::AsyncReadExt;
 use tollgate_config::Mode;
@@ -292,7 +293,7 @@ async fn reach_one(connection: &Rc<Connection>) -> Result<(Lease, BackendStream)
     let server_name = connection.server_name();
     let mut tried: Vec<usize> = Vec::new();
     loop {
-        let Some(mut lease) = Lease::take(site, &tried) else {
+        let Some(mut lease) = Lease::take(site, &tried, Instant::now()) else {
             return Err(last);
         };
         let backend = &site.site.backends[lease.number()];

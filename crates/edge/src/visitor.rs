@@ -1,7 +1,12 @@
 //! What every request of one connection has in common: what backends are told of the client.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use tollgate_config::{BackendProtocol, ClientCertificates, ForwardedHeaders as Configured};
 use tollgate_http::{
@@ -11,12 +16,15 @@ use tollgate_http::{
 use crate::connection::Connection;
 
 /// A client of HTTP mode.
-#[derive(Debug)]
 pub struct Visitor {
     facts: ClientFacts,
     backend: Protocol,
     default_host: Option<HeaderValue>,
     own_pool: OnceCell<Rc<Pool>>,
+    /// The host of the last request, which was found to be of this connection's site.
+    host: RefCell<Option<Box<str>>>,
+    /// Waits for responses, one after the other: to move its deadline costs less than a new one.
+    timer: Cell<Option<Pin<Box<Sleep>>>>,
 }
 
 /// What a request of HTTP/1.0 without a host is for: the name that the client said in its hello, else the
@@ -65,6 +73,8 @@ impl Visitor {
             },
             default_host: default_host(connection),
             own_pool: OnceCell::new(),
+            host: RefCell::new(None),
+            timer: Cell::new(None),
         }
     }
 
@@ -77,8 +87,48 @@ impl Visitor {
         }
     }
 
+    /// Whether the request before was for the same host, and thus of this connection's site.
+    pub fn knows(&self, host: Option<&str>) -> bool {
+        host.is_some() && self.host.borrow().as_deref() == host
+    }
+
+    /// Remembers a host that is of this connection's site.
+    pub fn learn(&self, host: Option<&str>) {
+        *self.host.borrow_mut() = host.map(Into::into);
+    }
+
+    /// A timer that ends after `limit`; to be given back to [`Visitor::keep_timer`].
+    pub fn timer(&self, limit: Duration) -> Pin<Box<Sleep>> {
+        let end = Instant::now() + limit;
+        match self.timer.take() {
+            Some(mut timer) => {
+                timer.as_mut().reset(end);
+                timer
+            }
+            None => Box::pin(sleep_until(end)),
+        }
+    }
+
+    /// Keeps a timer for the next request.
+    pub fn keep_timer(&self, timer: Pin<Box<Sleep>>) {
+        self.timer.set(Some(timer));
+    }
+
+    /// Gives up what an idle connection needs not hold.
+    pub fn rest(&self) {
+        self.timer.set(None);
+    }
+
     /// Backend connections that are for this client alone.
     pub fn own_pool(&self) -> &Rc<Pool> {
         self.own_pool.get_or_init(Pool::new)
+    }
+}
+
+impl fmt::Debug for Visitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visitor")
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
     }
 }

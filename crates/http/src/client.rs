@@ -191,11 +191,14 @@ impl Sender {
         }
     }
 
-    /// Sends one request and waits for the head of its response.
-    pub(crate) async fn send(
+    /// Hands one request to the connection at once, and waits for the head of its response.
+    ///
+    /// The request goes to where it is sent from before this returns, so that it is not moved along with
+    /// the future.
+    pub(crate) fn send(
         &mut self,
         mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, SendError> {
+    ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
         let reused = self.used.replace(true);
         let read_before = self.link.bytes_read.get();
         self.link
@@ -204,12 +207,16 @@ impl Sender {
         let sent = match &mut self.requests {
             Requests::Http1(requests) => {
                 frame_body(&mut request);
-                requests.try_send_request(request).await
+                Box::pin(requests.try_send_request(request)) as Sent
             }
-            Requests::Http2(requests) => requests.try_send_request(request).await,
+            Requests::Http2(requests) => Box::pin(requests.try_send_request(request)),
         };
-        let silent = self.link.bytes_read.get() == read_before;
-        sent.map_err(|error| classify(error, reused && silent))
+        let link = Rc::clone(&self.link);
+        async move {
+            let answered = sent.await;
+            let silent = link.bytes_read.get() == read_before;
+            answered.map_err(|error| classify(error, reused && silent))
+        }
     }
 
     /// Waits for the connection itself, after a `101 Switching Protocols`.
@@ -223,6 +230,9 @@ impl Sender {
         self.link.wants_upgrade.get()
     }
 }
+
+/// A request on its way. On the heap, because it has room for the whole request, should that come back.
+type Sent = Pin<Box<dyn Future<Output = Result<Response<Incoming>, TrySendError<Request<Body>>>>>>;
 
 /// Says that the body comes in chunks when its length is unknown. hyper would do so by itself, but
 /// for GET and HEAD, whose bodies it would drop.

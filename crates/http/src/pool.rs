@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::Future;
 use std::rc::{Rc, Weak};
 
+use hyper::body::Incoming;
 use hyper::{Request, Response};
 
 use crate::body::Body;
@@ -212,24 +214,39 @@ impl Lease {
         }
     }
 
-    /// Sends one request and waits for the head of the response, whose body holds the connection
-    /// until it is read. A `101` comes with a body that [`serve`](crate::serve) turns into a tunnel.
+    /// Hands one request to the connection at once, and waits for the head of the response, whose body
+    /// holds the connection until it is read. A `101` comes with a body that [`serve`](crate::serve)
+    /// turns into a tunnel.
     ///
     /// # Errors
     /// See [`SendError`]: each variant says whether the request may be repeated.
-    pub async fn send(mut self, request: Request<Body>) -> Result<Response<Body>, SendError> {
-        let Some(sender) = &mut self.sender else {
-            return Err(SendError::Unsent(Box::new(request)));
+    pub fn send(
+        mut self,
+        request: Request<Body>,
+    ) -> impl Future<Output = Result<Response<Body>, SendError>> {
+        let sent = match &mut self.sender {
+            Some(sender) => Ok(sender.send(request)),
+            None => Err(Box::new(request)),
         };
-        let response = sender.send(request).await?;
-        if switches(&response) {
-            if !sender.wants_upgrade() {
-                return Err(SendError::Failed(Fault::Switched));
+        async move {
+            let response = sent.map_err(SendError::Unsent)?.await?;
+            if switches(&response) {
+                // Rare, and too large to be part of every request's future.
+                return Box::pin(self.tunnel(response)).await;
             }
-            let tunnel = sender.tunnel().await?;
-            return Ok(response.map(|_| Body::tunnel(tunnel)));
+            Ok(response.map(|incoming| Body::from_backend(incoming, Box::new(self))))
         }
-        Ok(response.map(|incoming| Body::from_backend(incoming, Box::new(self))))
+    }
+
+    /// The backend's side of the protocol that it has switched to.
+    async fn tunnel(mut self, response: Response<Incoming>) -> Result<Response<Body>, SendError> {
+        match &mut self.sender {
+            Some(sender) if sender.wants_upgrade() => {
+                let tunnel = sender.tunnel().await?;
+                Ok(response.map(|_| Body::tunnel(tunnel)))
+            }
+            Some(_) | None => Err(SendError::Failed(Fault::Switched)),
+        }
     }
 
     pub(crate) fn give_back(mut self) {
