@@ -69,6 +69,9 @@ impl Watched {
     }
 
     fn family(&self) -> Vec<u32> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
         let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
         for pid in all_pids() {
             if let Some(stat) = read_stat(pid) {

@@ -84,6 +84,15 @@ impl Place {
     }
 }
 
+/// Whether there is more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// On a new connection.
+    Again,
+    /// Nothing may begin any more.
+    Over,
+}
+
 /// A connection that is open, whatever is spoken on it.
 pub(crate) enum Open {
     Alone(Box<Connection>),
@@ -238,7 +247,8 @@ impl Lane {
         (!self.control.is_over() && self.control.may_start()).then_some(due)
     }
 
-    fn account(&self, done: Result<(), &Trouble>, named: &Named, due: Instant) {
+    fn account(&self, failed: Option<&Trouble>, named: &Named, due: Instant) {
+        let done = failed.map_or(Ok(()), Err);
         let mut tally = counting(&self.tally);
         if self.control.is_used_up() {
             return;
@@ -283,7 +293,9 @@ impl Lane {
         let mut tally = counting(&self.tally);
         tally.handshake(intent, &opened.facts, began.elapsed());
         if named.early.is_some() && intent == Intent::Resume {
-            tally.early(early, Some(opened.early_accepted));
+            // Without a resumption there was no early data to be sent, and the next one makes up for it.
+            let tried = opened.facts.kind.is_resumed() || opened.early_accepted.is_some();
+            tally.early(early, tried.then_some(opened.early_accepted));
         }
         Ok(Open::Alone(Box::new(opened.connection)))
     }
@@ -327,7 +339,7 @@ impl Lane {
         while let Some(due) = self.next().await {
             let done = self.transaction().await;
             let named = &self.names[0];
-            self.account(done.as_ref().map(|()| ()), named, due);
+            self.account(done.as_ref().err(), named, due);
             if done.is_err() {
                 sleep(AFTER_FAILURE).await;
             }
@@ -350,43 +362,50 @@ impl Lane {
 
     /// Requests on one connection, on a new one whenever that ends.
     async fn keep_asking(self: &Rc<Self>) {
-        while !self.control.is_over() {
-            match self.open().await {
+        loop {
+            let turn = match self.open().await {
                 Ok((Open::Alone(mut connection), named)) => {
-                    self.ask_in_turn(&mut connection, named).await;
+                    self.ask_in_turn(&mut connection, named).await
                 }
                 Ok((Open::Shared(shared), named)) => {
                     let at = self.place_of(named);
-                    self.ask_together(Rc::new(shared), at).await;
+                    self.ask_together(Rc::new(shared), at).await
                 }
-                Err(trouble) => {
-                    if !self.control.may_start() {
-                        return;
-                    }
-                    self.account(Err(&trouble), &self.names[0], Instant::now());
-                    sleep(AFTER_FAILURE).await;
-                }
-            }
-            if self.control.is_used_up() {
+                Err(trouble) => self.not_opened(&trouble).await,
+            };
+            if turn == Turn::Over || self.control.is_over() {
                 return;
             }
         }
     }
 
-    async fn ask_in_turn(&self, connection: &mut Connection, named: &Named) {
+    async fn not_opened(&self, trouble: &Trouble) -> Turn {
+        if !self.control.may_start() {
+            return Turn::Over;
+        }
+        self.account(Some(trouble), &self.names[0], Instant::now());
+        sleep(AFTER_FAILURE).await;
+        Turn::Again
+    }
+
+    async fn ask_in_turn(&self, connection: &mut Connection, named: &Named) -> Turn {
         while let Some(due) = self.next().await {
             let done = self.ask_alone(connection, named).await;
-            self.account(done.as_ref().map(|_| ()), named, due);
+            self.account(done.as_ref().err(), named, due);
             match done {
                 Ok(After::Open) => {}
-                Ok(After::Closing) => return,
-                Err(_) => return sleep(AFTER_FAILURE).await,
+                Ok(After::Closing) => return Turn::Again,
+                Err(_) => {
+                    sleep(AFTER_FAILURE).await;
+                    return Turn::Again;
+                }
             }
         }
+        Turn::Over
     }
 
     /// Several requests at a time, each followed by the next.
-    async fn ask_together(self: &Rc<Self>, shared: Rc<Shared>, at: usize) {
+    async fn ask_together(self: &Rc<Self>, shared: Rc<Shared>, at: usize) -> Turn {
         let streams = match shared.multiplexes() {
             true => self.plan.options.streams,
             false => 1,
@@ -396,20 +415,28 @@ impl Lane {
             let (lane, shared) = (Rc::clone(self), Rc::clone(&shared));
             tasks.spawn_local(async move { lane.ask_over(&shared, at).await });
         }
-        while tasks.join_next().await.is_some() {}
+        let mut turn = Turn::Again;
+        while let Some(ended) = tasks.join_next().await {
+            if let Ok(Turn::Over) = ended {
+                turn = Turn::Over;
+            }
+        }
+        turn
     }
 
-    async fn ask_over(&self, shared: &Shared, at: usize) {
+    async fn ask_over(&self, shared: &Shared, at: usize) -> Turn {
         let named = &self.names[at];
         while let Some(due) = self.next().await {
             let done = self.ask_shared(shared, named).await;
-            self.account(done.as_ref().map(|_| ()), named, due);
-            match done {
-                Ok(After::Open) => {}
-                Ok(After::Closing) => return,
-                Err(_) => return sleep(AFTER_FAILURE).await,
+            self.account(done.as_ref().err(), named, due);
+            if done.is_err() {
+                sleep(AFTER_FAILURE).await;
+            }
+            if !shared.is_open() {
+                return Turn::Again;
             }
         }
+        Turn::Over
     }
 
     fn place_of(&self, named: &Named) -> usize {
@@ -467,7 +494,7 @@ impl Lane {
             Ok(open) => (Ok(()), Some(open)),
             Err(trouble) => (Err(trouble), None),
         };
-        self.account(done.as_ref().map(|()| ()), &self.names[0], due);
+        self.account(done.as_ref().err(), &self.names[0], due);
         open
     }
 }

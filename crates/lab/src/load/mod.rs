@@ -38,7 +38,7 @@ use crate::watch::{Cpu, Watched};
 use console::Console;
 use control::{Control, SharedTally, Stage, counting};
 use lane::{Lane, Place};
-use plan::{Plan, pin};
+use plan::{Plan, check, pin};
 use report::{Measurement, moment};
 use tally::{Counts, Pair, Tally};
 
@@ -89,6 +89,7 @@ pub async fn run_watched(
     stop: impl Future<Output = ()>,
     seen: &mut dyn FnMut(Seen),
 ) -> Result<LoadResult, LoadError> {
+    check(&options)?;
     let mut stop = std::pin::pin!(stop);
     let mut stopped = false;
     let mut alone = Vec::new();
@@ -220,12 +221,9 @@ impl Conductor {
         for tally in self.tallies.iter().flatten() {
             client.add(counting(tally).ever);
         }
-        let server_handshakes = match (&self.console, counted_before, counted_begin, counted_end) {
-            (Some(console), Some(first), Some(begin), Some(end)) => {
-                let mut expected = first;
-                expected.add(client);
-                let last = console.settled(expected).await?;
-                Some(beside(end.since(begin), last.since(first), client))
+        let server_handshakes = match (counted_before, counted_begin, counted_end) {
+            (Some(first), Some(begin), Some(end)) => {
+                self.beside(first, end.since(begin), client).await?
             }
             _ => None,
         };
@@ -250,6 +248,30 @@ impl Conductor {
             None => Ok(None),
             Some(console) => console.handshakes().await.map(Some),
         }
+    }
+
+    /// What the server has counted since `first` beside what `client` has, once it had time to.
+    async fn beside(
+        &self,
+        first: Pair,
+        window: Pair,
+        client: Pair,
+    ) -> Result<Option<ServerHandshakes>, LoadError> {
+        let Some(console) = &self.console else {
+            return Ok(None);
+        };
+        let mut expected = first;
+        expected.add(client);
+        let run = console.settled(expected).await?.since(first);
+        Ok(Some(ServerHandshakes {
+            full: window.full,
+            resumed: window.resumed,
+            hit_rate: window.hit_rate(),
+            full_in_run: run.full,
+            resumed_in_run: run.resumed,
+            client_full_in_run: client.full,
+            client_resumed_in_run: client.resumed,
+        }))
     }
 
     /// One operation of the first part; says which handshakes it took.
@@ -457,18 +479,6 @@ impl Workers {
             }
         }
         Ok(())
-    }
-}
-
-fn beside(window: Pair, run: Pair, client: Pair) -> ServerHandshakes {
-    ServerHandshakes {
-        full: window.full,
-        resumed: window.resumed,
-        hit_rate: window.hit_rate(),
-        full_in_run: run.full,
-        resumed_in_run: run.resumed,
-        client_full_in_run: client.full,
-        client_resumed_in_run: client.resumed,
     }
 }
 

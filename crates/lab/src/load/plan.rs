@@ -121,7 +121,8 @@ impl Plan {
     }
 }
 
-fn check(options: &LoadOptions) -> Result<(), LoadError> {
+/// What can be checked without looking at the world.
+pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
     let share = |share: f64| (0.0..=1.0).contains(&share);
     if !share(options.hit_rate) {
         return Err(LoadError::HitRate(options.hit_rate));

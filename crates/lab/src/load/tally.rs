@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tollgate_terms::HandshakeFacts;
+use tollgate_terms::{HandshakeFacts, ResumptionMiss};
 use tollgate_tls::client::Intent;
 
 use super::result::{EarlyDataCount, Handshakes};
@@ -226,6 +226,10 @@ impl Tally {
             resumed: u64::from(resumed),
         });
         if self.phase != Phase::Over {
+            // Another connection was faster to take the last ticket.
+            let late =
+                intent == Intent::Resume && facts.miss == Some(ResumptionMiss::NothingOffered);
+            self.counts.ran_out += u64::from(late);
             for counts in [&mut self.counts, &mut self.lately] {
                 counts.handshakes.add(facts);
                 counts.handshake.record(took);

@@ -10,12 +10,12 @@ use crate::server::Place;
 use crate::tools::eventually;
 
 /// nginx that logs version, resumption and early data of each request.
-fn nginx(place: &Place, more: &str) -> Peer {
+fn nginx(place: &Place, listen: &str, more: &str) -> Peer {
     let port = free_port();
     let folder = place.folder.path().display();
     let body = format!(
         "http {{ log_format tls '$ssl_protocol reused=$ssl_session_reused early=$early $request_length'; \
-         server {{ listen 127.0.0.1:{port} ssl; {more} \
+         server {{ listen 127.0.0.1:{port} ssl {listen}; {more} \
          access_log {folder}/tls.log tls; keepalive_requests 100000; client_max_body_size 10m; \
          ssl_certificate ecdsa.pem; ssl_certificate_key ecdsa.key; ssl_protocols TLSv1.2 TLSv1.3; \
          ssl_session_cache shared:one:1m; set $early $ssl_early_data; \
@@ -42,7 +42,7 @@ fn lines(place: &Place, least: usize) -> Vec<String> {
 fn nginx_resumes_the_share_that_was_asked_for() {
     for (flag, version) in [("--tls12", "TLSv1.2"), ("--tls13", "TLSv1.3")] {
         let place = Place::new();
-        let peer = nginx(&place, "");
+        let peer = nginx(&place, "", "");
         let more = format!(
             "--insecure {flag} --hit-rate 0.9 -c 4 --warm-up 0s --operations 1000 --duration 60s"
         );
@@ -63,7 +63,7 @@ fn nginx_resumes_the_share_that_was_asked_for() {
 #[test]
 fn nginx_takes_the_early_data_that_the_run_says_it_took() {
     let place = Place::new();
-    let peer = nginx(&place, "ssl_early_data on;");
+    let peer = nginx(&place, "", "ssl_early_data on;");
     let target = peer.address().to_string();
     let more = "--insecure --tls13 --hit-rate 0.9 --early-data-rate 0.5 -c 2 --warm-up 0s --operations 400 --duration 60s";
     let result = reached(&load(&place, "tps", &target, more));
@@ -90,7 +90,7 @@ fn nginx_takes_the_early_data_that_the_run_says_it_took() {
 #[test]
 fn early_data_that_nginx_does_not_take_is_not_counted_as_taken() {
     let place = Place::new();
-    let peer = nginx(&place, "");
+    let peer = nginx(&place, "", "");
     let target = peer.address().to_string();
     let more = "--insecure --tls13 --hit-rate 0.9 --early-data-rate 0.5 -c 2 --operations 50 --duration 60s";
     let ran = load(&place, "tps", &target, more);
@@ -106,7 +106,7 @@ fn early_data_that_nginx_does_not_take_is_not_counted_as_taken() {
 #[test]
 fn nginx_serves_many_requests_over_http2() {
     let place = Place::new();
-    let peer = nginx(&place, "http2 on;");
+    let peer = nginx(&place, "http2", "");
     let target = peer.address().to_string();
     for (mode, more) in [
         (
