@@ -189,9 +189,9 @@ fn one(pair: &Pair, heap: Heap) -> Result<Taken, BenchError> {
     // From here on the client's memory grows too, so the most that is live is counted anew.
     pair::advance(&mut flight, |input| client.step(input, &mut answer))?;
     to_server.append(&mut answer);
+    let mut last = Vec::with_capacity(FLIGHT_BYTES);
     let before_second = heap.live();
     meter.peak = before_second;
-    let mut last = Vec::with_capacity(FLIGHT_BYTES);
     let (finished, second, more) = meter.part(|| {
         let step = server.step(&mut to_server, &mut last);
         drop(hello);
