@@ -6,8 +6,12 @@ use tollgate_cost::{Measured, Unit};
 
 use super::text;
 
-/// Height of one row: a line of text and the bar under it.
-const ROW: usize = 40;
+/// Height of a line of text.
+const LINE: usize = 16;
+/// Height of the bar under the text, and the room around it.
+const BAR: usize = 24;
+/// Letters that fit beside the value on the narrowest screen.
+const LETTERS: usize = 40;
 /// Room below the rows for the numbers of the axis.
 const AXIS: usize = 24;
 /// Beyond this ratio of largest to smallest a linear axis hides the small ones.
@@ -29,7 +33,8 @@ pub fn bars(title: &str, rows: &[Bar], unit: Unit) -> String {
     let Some(axis) = Axis::over(rows) else {
         return String::new();
     };
-    let height = rows.len() * ROW + AXIS;
+    let labels: Vec<Vec<String>> = rows.iter().map(|row| lines(&row.label)).collect();
+    let height = labels.iter().map(|lines| tall(lines)).sum::<usize>() + AXIS;
     let mut svg = format!(
         "<svg class=\"chart\" role=\"img\" width=\"100%\" height=\"{height}\" aria-label=\"{}\">\n",
         escaped(title)
@@ -44,8 +49,10 @@ pub fn bars(title: &str, rows: &[Bar], unit: Unit) -> String {
             escaped(&label)
         );
     }
-    for (place, row) in rows.iter().enumerate() {
-        svg.push_str(&bar(row, place * ROW, &axis, unit));
+    let mut top = 0;
+    for (row, lines) in rows.iter().zip(&labels) {
+        svg.push_str(&bar(row, lines, top, &axis, unit));
+        top += tall(lines);
     }
     svg.push_str("</svg>\n");
     if axis.logarithmic {
@@ -56,20 +63,53 @@ pub fn bars(title: &str, rows: &[Bar], unit: Unit) -> String {
     svg
 }
 
-fn bar(row: &Bar, top: usize, axis: &Axis, unit: Unit) -> String {
+fn tall(lines: &[String]) -> usize {
+    lines.len() * LINE + BAR
+}
+
+/// A label in lines that leave room for the value on a narrow screen.
+fn lines(label: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in label.split(' ') {
+        let full = lines.last().is_some_and(|line| {
+            !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LETTERS
+        });
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+fn bar(row: &Bar, lines: &[String], top: usize, axis: &Axis, unit: Unit) -> String {
     let (low, at, high) = (
         axis.place(row.measured.low),
         axis.place(row.measured.median),
         axis.place(row.measured.high),
     );
-    let bar = top + 20;
+    let bar = top + lines.len() * LINE + 4;
     let mut svg = format!(
-        "<text x=\"0\" y=\"{y}\">{label}</text>\
-         <text class=\"value\" x=\"100%\" y=\"{y}\" text-anchor=\"end\">{value}</text>\
-         <rect class=\"bar\" x=\"0\" y=\"{bar}\" width=\"{at:.2}%\" height=\"12\" rx=\"2\"/>\n",
-        y = top + 14,
-        label = escaped(&row.label),
-        value = escaped(&text::value(&row.measured, unit)),
+        "<text class=\"value\" x=\"100%\" y=\"{}\" text-anchor=\"end\">{}</text>",
+        top + 14,
+        escaped(&text::value(&row.measured, unit)),
+    );
+    for (place, line) in lines.iter().enumerate() {
+        let _ = write!(
+            svg,
+            "<text x=\"0\" y=\"{}\">{}</text>",
+            top + 14 + place * LINE,
+            escaped(line)
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<rect class=\"bar\" x=\"0\" y=\"{bar}\" width=\"{at:.2}%\" height=\"12\" rx=\"2\"/>"
     );
     if row.measured.high > row.measured.low {
         let middle = bar + 6;
@@ -171,7 +211,12 @@ impl Axis {
                     at if at > 92.0 => "end",
                     _ => "middle",
                 };
-                (at, text::range(value, value, unit), anchor)
+                let label = if value == 0.0 {
+                    "0".into()
+                } else {
+                    text::range(value, value, unit)
+                };
+                (at, label, anchor)
             })
             .collect()
     }

@@ -301,8 +301,12 @@ fn kind(id: &str) -> String {
 }
 
 /// Takes the words that all labels begin with as the title; a chart without such words is called by the
-/// kind of its figures.
+/// kind of its figures, and a chart of one by its label.
 fn name(group: &mut Group<'_>) {
+    if let [(label, _)] = &mut group.rows[..] {
+        group.title = std::mem::take(label);
+        return;
+    }
     let first: Vec<String> = group.rows[0].0.split(", ").map(Into::into).collect();
     let shared = (0..first.len().saturating_sub(1))
         .take_while(|place| {

@@ -113,7 +113,14 @@ fn sheet() -> Sheet {
 fn the_page_is_the_same_for_the_same_sheet_and_needs_nothing_from_elsewhere() {
     let page = report::html(&sheet());
     assert_eq!(page, report::html(&sheet()));
-    for part in ["<script", "src=\"", "href=\"http", "url(", "@import", "<link"] {
+    for part in [
+        "<script",
+        "src=\"",
+        "href=\"http",
+        "url(",
+        "@import",
+        "<link",
+    ] {
         assert!(!page.contains(part), "{part}");
     }
     // Every link leads to a place on the page.

@@ -288,7 +288,8 @@ pub(crate) fn wrapped(what: &str, names: &[&str]) -> String {
 pub fn not_told_apart<'a>(sheet: &Sheet, figures: &[&'a Figure]) -> Vec<Vec<&'a str>> {
     let mut kinds: Vec<(&str, Vec<&Figure>)> = Vec::new();
     for figure in figures {
-        if figure.measured.n == 1 {
+        // Sizes and counts that are the same are the same; only what is timed can seem to be.
+        if matches!(figure.unit, Unit::Bytes | Unit::Count | Unit::Ratio) {
             continue;
         }
         let kind = figure.id.split('/').next().unwrap_or_default();
