@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use tokio::task::LocalSet;
 use tollgate_http::{Body, ClientLimits, Pool, Protocol};
+use tollgate_tls::Failure;
 
 use super::link::{Link, Shared};
-use super::{ProbeError, Request};
+use super::{ProbeError, Request, explain};
 
 /// A first line, and all of the head, is shorter than this.
 const MOST_HEAD_BYTES: usize = 64 * 1024;
@@ -193,8 +194,14 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, ProbeError> {
     Ok(received)
 }
 
+/// A connection that broke after the handshake; in TLS 1.3 that is also how a server refuses a client
+/// certificate, or the lack of one.
 pub(super) fn broken(error: io::Error) -> ProbeError {
-    ProbeError::Request(format!("the connection broke: {error}"))
+    let failure = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Failure>());
+    let advice = failure.map_or_else(String::new, explain::behind);
+    ProbeError::Request(format!("the connection broke: {error}{advice}"))
 }
 
 #[cfg(test)]

@@ -258,6 +258,14 @@ impl ProbeOptions {
     /// # Errors
     /// With what is wrong and what to do.
     pub(crate) fn check(&self) -> Result<(), ProbeError> {
+        let http2 = self.offered_alpn().iter().any(|name| name == "h2");
+        if http2 && matches!(self.early_data, EarlyData::Bytes(_)) {
+            return Err(ProbeError::Input(
+                "the bytes of --early-data are sent as they are, which HTTP/2 does not allow: \
+                 leave h2 out of --alpn"
+                    .into(),
+            ));
+        }
         let unsafe_early = match (&self.request, &self.early_data) {
             (Some(request), EarlyData::Request) if !request.is_safe() => Some(&request.method),
             _ => None,
@@ -326,6 +334,10 @@ mod tests {
         assert!(options.check().unwrap_err().is_wrong_input());
         options.early_data = EarlyData::Off;
         options.check().unwrap();
+        options.early_data = EarlyData::bytes("GET / ".into()).unwrap();
+        options.check().unwrap();
+        options.alpn = Some(vec!["h2".into()]);
+        assert!(options.check().unwrap_err().is_wrong_input());
     }
 
     #[test]

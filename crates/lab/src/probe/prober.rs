@@ -290,19 +290,13 @@ impl Prober {
         let http2 = facts.alpn.as_deref() == Some("h2");
         let plain = request.filter(|_| !http2).unwrap_or_default();
         link.send(plain).await.map_err(exchange::broken)?;
-        let link = Rc::new(RefCell::new(link));
-        let answer = match self.request.is_some() {
-            true => Some(self.in_time("request", self.ask(&link, http2)).await??),
-            false => None,
+        let (mut link, answer) = match self.request.is_some() {
+            true => self.in_time("request", self.ask(link, http2)).await??,
+            false => (link, None),
         };
         round_trips.request = u32::from(request.is_some());
         let request_time = answer.is_some().then(|| start.elapsed());
         let total = trip.start.elapsed();
-        let Ok(mut link) = Rc::try_unwrap(link).map(RefCell::into_inner) else {
-            return Err(ProbeError::Request(
-                "the HTTP/2 connection was not given back".into(),
-            ));
-        };
         if facts.version == TlsVersion::Tls13 {
             self.await_ticket(&mut link).await;
         }
@@ -328,15 +322,21 @@ impl Prober {
         Ok(self.report(intent, &facts, &details, &early, measured, answer))
     }
 
-    async fn ask(&self, link: &Rc<RefCell<Link>>, http2: bool) -> Result<Answer, ProbeError> {
+    /// Waits for the answer, over HTTP/2 for one to a request that is sent only now.
+    async fn ask(&self, mut link: Link, http2: bool) -> Result<(Link, Option<Answer>), ProbeError> {
         let contents = self.options.contents;
-        match (&self.options.request, http2) {
-            (Some(request), true) => {
-                let authority = exchange::authority(self.options.name(), self.options.port());
-                exchange::http2(link, request, &authority, contents).await
-            }
-            // A probe does one thing at a time: nobody else borrows the link.
-            _ => exchange::answer(&mut link.borrow_mut(), contents).await,
+        let Some(request) = self.options.request.as_ref().filter(|_| http2) else {
+            let answer = exchange::answer(&mut link, contents).await?;
+            return Ok((link, Some(answer)));
+        };
+        let authority = exchange::authority(self.options.name(), self.options.port());
+        let link = Rc::new(RefCell::new(link));
+        let answer = exchange::http2(&link, request, &authority, contents).await?;
+        match Rc::try_unwrap(link) {
+            Ok(link) => Ok((link.into_inner(), Some(answer))),
+            Err(_) => Err(ProbeError::Request(
+                "the HTTP/2 connection was not given back".into(),
+            )),
         }
     }
 
@@ -582,7 +582,7 @@ fn file(path: &std::path::Path) -> Result<Vec<u8>, ProbeError> {
 }
 
 fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
+    duration.as_nanos() as f64 / 1e6
 }
 
 /// Microseconds of Unix time.

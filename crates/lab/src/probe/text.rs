@@ -364,6 +364,7 @@ fn date(seconds: u64) -> String {
 /// A span of time in its largest unit that is not too coarse.
 fn span(seconds: u64) -> String {
     let (count, unit) = match seconds {
+        63_113_904.. => (seconds / 31_556_952, "years"),
         172_800.. => (seconds / 86_400, "days"),
         7200.. => (seconds / 3600, "hours"),
         120.. => (seconds / 60, "minutes"),
@@ -382,7 +383,7 @@ fn bytes(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -403,6 +404,7 @@ mod tests {
         assert_eq!(span(90), "90 seconds");
         assert_eq!(span(21_600), "6 hours");
         assert_eq!(span(604_800), "7 days");
+        assert_eq!(span(10 * 365 * 86_400), "9 years");
         assert_eq!(date(1_767_323_045), "2026-01-02 03:04 UTC");
         assert_eq!(millis(0.91349), "0.913 ms");
     }
