@@ -212,7 +212,7 @@ fn chain_staple_and_flight_are_shown_when_full_and_the_chain_when_resumed() {
         .unwrap();
         let full = talk(&site, &config, Intent::Full, b"").details;
         assert_eq!(full.staple.as_deref(), Some(STAPLE), "{version}");
-        assert_eq!(full.chain, [der.clone()]);
+        assert_eq!(full.chain, std::slice::from_ref(&der));
         assert!(full.longest_flight_bytes > der.len() + STAPLE.len());
         let resumed = talk(&site, &config, Intent::Resume, b"").details;
         assert_eq!((resumed.staple, &resumed.chain), (None, &full.chain));
