@@ -13,10 +13,18 @@ use tollgate_terms::TlsVersion;
 
 use crate::load::words::duration;
 
-/// Connect to a TLS endpoint, resume, and say what was really negotiated.
-///
-/// Exit codes: 0 fine, 1 findings or an expectation missed, 2 wrong input, 3 no connection.
+const AFTER_HELP: &str = "\
+Examples:
+  tollgate probe shop.example --get /            full and resumed, early data where it is allowed
+  tollgate probe shop.example --diagnose         everything at once, and what to change
+  tollgate probe mail.example --starttls smtp    behind a plaintext dialogue
+  tollgate probe 192.0.2.1 --server-name shop.example --expect resumed
+
+Exit codes: 0 fine, 1 findings or an expectation missed, 2 wrong input, 3 no connection.";
+
+/// What `probe` takes.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct ProbeArguments {
     /// Server to probe: HOST, HOST:PORT, an address, or [IPV6]:PORT.
     #[arg(value_name = "HOST[:PORT]")]
@@ -53,7 +61,7 @@ struct Way {
     /// Send a PROXY header first.
     #[arg(long, value_name = "VERSION", value_enum)]
     proxy_header: Option<ProxyVersion>,
-    /// Begin in plaintext and turn to TLS.
+    /// Begin in plaintext and turn to TLS: smtp, imap, pop3 or postgres.
     #[arg(long, value_name = "PROTOCOL", value_parser = start_tls)]
     starttls: Option<StartTls>,
     /// Longest wait for each step: connecting, the handshake, the request.
@@ -73,8 +81,8 @@ struct Offer {
     /// Application protocols, most wanted first, such as h2,http/1.1.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     alpn: Option<Vec<String>>,
-    /// Offer what this client offers.
-    #[arg(long = "as", value_name = "PROFILE", value_parser = profile)]
+    /// Offer what another client offers, such as android-old; a wrong name lists them.
+    #[arg(long = "as", value_name = "PROFILE", value_parser = profile, long_help = profiles())]
     profile: Option<&'static Profile>,
     /// Take any certificate.
     #[arg(long, visible_alias = "noverify")]
@@ -209,6 +217,16 @@ fn start_tls(text: &str) -> Result<StartTls, String> {
         let names: Vec<&str> = StartTls::ALL.iter().map(|kind| kind.name()).collect();
         format!("{text:?} is not known; there are {}", names.join(", "))
     })
+}
+
+fn profiles() -> String {
+    let lines = Profile::ALL
+        .iter()
+        .map(|profile| format!("\n  {:<18} {}", profile.name, profile.about));
+    format!(
+        "Offer what another client offers:{}",
+        lines.collect::<String>()
+    )
 }
 
 fn profile(text: &str) -> Result<&'static Profile, String> {
