@@ -13,6 +13,7 @@ mod explain;
 pub mod fleet;
 mod link;
 mod options;
+mod paragraph;
 mod prober;
 mod profiles;
 mod reach;

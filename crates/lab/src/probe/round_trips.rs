@@ -9,6 +9,7 @@ use tollgate_terms::TlsVersion;
 use tollgate_tls::client::Intent;
 
 use super::delay::DelayProxy;
+use super::paragraph::paragraph;
 use super::reach::{reach, resolve};
 use super::{
     Connection, EarlyData, EarlyDataOutcome, Endpoint, ProbeError, ProbeOptions, Prober, Request,
@@ -283,10 +284,14 @@ impl fmt::Display for Ladder {
 
 impl Rung {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "  {:<21}", self.rung)?;
+        let label = format!("  {:<21}", self.rung);
         let (round_trips, times) = match &self.climb {
-            Climb::NotOffered { reason } => return writeln!(f, "not offered: {reason}"),
-            Climb::Failed { reason } => return writeln!(f, "failed: {reason}"),
+            Climb::NotOffered { reason } => {
+                return f.write_str(&paragraph(&label, &format!("not offered: {reason}")));
+            }
+            Climb::Failed { reason } => {
+                return f.write_str(&paragraph(&label, &format!("failed: {reason}")));
+            }
             Climb::Measured {
                 round_trips,
                 connect_seconds,
@@ -303,7 +308,7 @@ impl Rung {
                 ],
             ),
         };
-        write!(f, "{round_trips:>11}{:>8}", self.least_round_trips)?;
+        write!(f, "{label}{round_trips:>11}{:>8}", self.least_round_trips)?;
         for seconds in times {
             write!(f, "{:>12}", milliseconds(*seconds))?;
         }

@@ -198,6 +198,8 @@ fn everything_that_the_server_sent_is_reported() {
         "shop.test",
         "--ca",
         "root.pem",
+        "--get",
+        "/",
         "--json",
     ];
     let ran = place.tollgate(&arguments);

@@ -5,6 +5,7 @@ use std::fmt;
 use tollgate_terms::{NamedGroup, UnixTime};
 
 use super::super::Connection;
+use super::super::paragraph::paragraph;
 use super::super::round_trips::{milliseconds, no_early_data};
 use super::super::verdict::{Finding, WORTH_IT, Worth};
 use super::rules::time;
@@ -153,7 +154,8 @@ impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Diagnosis of {} ({})\n", self.target, self.endpoint)?;
         for step in &self.steps {
-            writeln!(f, "  {:<18}{}", step.step, step.result)?;
+            let label = format!("  {:<18}", step.step);
+            f.write_str(&paragraph(&label, &step.result))?;
         }
         writeln!(f, "\n  What clients are given")?;
         for client in &self.clients {
@@ -178,13 +180,13 @@ impl fmt::Display for Diagnosis {
                 writeln!(f, "  {who:<18}{:>12}  {what}", milliseconds(seconds))?;
             }
         }
-        writeln!(f, "\nVerdict: {}", self.verdict)?;
+        f.write_str(&paragraph("\nVerdict: ", &self.verdict))?;
         for (number, finding) in self.findings.iter().enumerate() {
             write(f, number + 1, finding)?;
         }
         writeln!(f, "\nNot tested")?;
         for what in &self.not_tested {
-            writeln!(f, "  - {what}")?;
+            f.write_str(&paragraph("  - ", what))?;
         }
         Ok(())
     }
@@ -204,7 +206,7 @@ impl Client {
             .collect::<Vec<_>>()
             .join(", "),
         };
-        writeln!(f, "  {:<18}{given}", self.profile)
+        f.write_str(&paragraph(&format!("  {:<18}", self.profile), &given))
     }
 }
 
@@ -228,6 +230,8 @@ fn write(f: &mut fmt::Formatter<'_>, number: usize, finding: &Finding) -> fmt::R
             )
         }
     };
-    writeln!(f, "\n  {number}. {} [{worth}]", finding.what)?;
-    writeln!(f, "     Fix ({}): {}", finding.effort.words(), finding.fix)
+    let what = format!("{} [{worth}]", finding.what);
+    f.write_str(&paragraph(&format!("\n  {number}. "), &what))?;
+    let fix = format!("Fix ({}): {}", finding.effort.words(), finding.fix);
+    f.write_str(&paragraph("     ", &fix))
 }

@@ -256,10 +256,13 @@ fn judged(
         .iter()
         .map(|(version, matrix)| table(*version, matrix))
         .collect();
-    let mut advice = Vec::new();
+    let mut parts = Vec::new();
     for (version, matrix) in matrices {
-        advise(*version, matrix, &mut advice);
+        let mut advice = Vec::new();
+        advise(matrix, &mut advice);
+        parts.extend(advice.into_iter().map(|text| (version.name(), text)));
     }
+    let mut advice = together(parts.into_iter());
     for node in nodes.iter().filter(|node| node.failure.is_some()) {
         let failure = node.failure.as_deref().unwrap_or_default();
         advice.push(format!(
@@ -302,15 +305,30 @@ fn verdict(nodes: &[Node], tables: &[Table]) -> String {
             false => "There is one node, and it does not resume all of its own tickets.".into(),
         };
     }
-    let parts: Vec<String> = spoken
+    let parts = spoken
         .iter()
-        .map(|table| sentence(table, nodes.len()))
-        .collect();
-    parts.join(" ")
+        .map(|table| (table.version, sentence(table, nodes.len())));
+    together(parts).join(" ")
+}
+
+/// Says once what is true of several versions, with their names in front.
+fn together(parts: impl Iterator<Item = (&'static str, String)>) -> Vec<String> {
+    let mut said: Vec<(String, String)> = Vec::new();
+    for (version, text) in parts {
+        match said.iter_mut().find(|(_, known)| *known == text) {
+            Some((versions, _)) => {
+                versions.push_str(", ");
+                versions.push_str(version);
+            }
+            None => said.push((version.to_owned(), text)),
+        }
+    }
+    said.into_iter()
+        .map(|(versions, text)| format!("{versions}: {text}"))
+        .collect()
 }
 
 fn sentence(table: &Table, nodes: usize) -> String {
-    let version = table.version;
     let groups = table.groups.len();
     let share = table.resumed_share * 100.0;
     if table
@@ -319,7 +337,7 @@ fn sentence(table: &Table, nodes: usize) -> String {
         .flatten()
         .all(|shown| *shown == Shown::Resumed)
     {
-        return format!("{version}: all {nodes} nodes share their ticket keys.");
+        return format!("all {nodes} nodes share their ticket keys.");
     }
     if table
         .shown
@@ -327,10 +345,10 @@ fn sentence(table: &Table, nodes: usize) -> String {
         .flatten()
         .all(|shown| *shown != Shown::Resumed)
     {
-        return format!("{version}: no node resumes anything.");
+        return "no node resumes anything.".into();
     }
     format!(
-        "{version}: not all nodes share their ticket keys; there are {groups} groups: {}. A client whose next visit \
+        "not all nodes share their ticket keys; there are {groups} groups: {}. A client whose next visit \
          goes to any node resumes in {share:.0} % of them instead of 100 %.",
         table
             .groups
@@ -342,7 +360,7 @@ fn sentence(table: &Table, nodes: usize) -> String {
 }
 
 /// What to do about one matrix.
-fn advise(version: TlsVersion, matrix: &Matrix, advice: &mut Vec<String>) {
+fn advise(matrix: &Matrix, advice: &mut Vec<String>) {
     let names = |nodes: Vec<usize>| {
         nodes
             .into_iter()
@@ -356,7 +374,7 @@ fn advise(version: TlsVersion, matrix: &Matrix, advice: &mut Vec<String>) {
     let forgetful = matrix.forgetful();
     if !forgetful.is_empty() {
         advice.push(format!(
-            "{version}: {} not even resumes its own tickets: switch on session tickets (nginx: ssl_session_tickets on; \
+            "{} not even resumes its own tickets: switch on session tickets (nginx: ssl_session_tickets on; \
              HAProxy: remove no-tls-tickets)",
             names(forgetful)
         ));
@@ -364,13 +382,13 @@ fn advise(version: TlsVersion, matrix: &Matrix, advice: &mut Vec<String>) {
     let several = matrix.several_behind_one();
     if !several.is_empty() {
         advice.push(format!(
-            "{version}: behind {} there is more than one node or process, and they do not share their ticket keys",
+            "behind {} there is more than one node or process, and they do not share their ticket keys",
             names(several)
         ));
     }
     for (from, to) in matrix.one_way() {
         advice.push(format!(
-            "{version}: {} takes tickets of {}, but not the other way about: a rotation of keys is under way, or has \
+            "{} takes tickets of {}, but not the other way about: a rotation of keys is under way, or has \
              stopped half-way",
             letters(to),
             letters(from)
@@ -385,7 +403,7 @@ fn advise(version: TlsVersion, matrix: &Matrix, advice: &mut Vec<String>) {
     });
     if alive > 1 && able.count() > 1 {
         advice.push(format!(
-            "{version}: give all nodes the same ticket keys and rotate them together (nginx: ssl_session_ticket_key; \
+            "give all nodes the same ticket keys and rotate them together (nginx: ssl_session_ticket_key; \
              HAProxy: tls-ticket-keys), or send a client to the same node each time"
         ));
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::super::paragraph::paragraph;
 use super::{Fleet, MOST_NODES, Table};
 
 /// Room for the widest word of a matrix.
@@ -30,13 +31,18 @@ impl fmt::Display for Fleet {
                 self.left_out
             )?;
         }
-        for table in &self.matrices {
+        for (number, table) in self.matrices.iter().enumerate() {
             writeln!(f)?;
-            self.matrix(f, table)?;
+            let mut before = self.matrices[..number].iter();
+            match before.find(|other| other.shown == table.shown && !table.not_spoken) {
+                Some(same) => writeln!(f, "{}: as in {}", table.version, same.version)?,
+                None => self.matrix(f, table)?,
+            }
         }
-        writeln!(f, "\nVerdict: {}", self.verdict)?;
+        writeln!(f)?;
+        f.write_str(&paragraph("Verdict: ", &self.verdict))?;
         for advice in &self.advice {
-            writeln!(f, "  - {advice}")?;
+            f.write_str(&paragraph("  - ", advice))?;
         }
         Ok(())
     }
@@ -110,9 +116,9 @@ mod tests {
             text.contains("  C    full       full       resumed\n"),
             "{text}"
         );
-        assert!(text.contains("2 groups: A B | C."), "{text}");
-        assert!(text.contains("resumes in 56 % of them"), "{text}");
-        assert!(text.contains("same ticket keys"), "{text}");
+        assert!(fleet.verdict.contains("2 groups: A B | C."), "{text}");
+        assert!(fleet.verdict.contains("resumes in 56 % of them"), "{text}");
+        assert!(fleet.advice[0].contains("same ticket keys"), "{text}");
         assert!(fleet.has_findings());
     }
 
