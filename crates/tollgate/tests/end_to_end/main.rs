@@ -13,6 +13,7 @@
 mod backend_faults;
 mod bad_input;
 mod balancing;
+mod bench;
 mod browser;
 mod certificates;
 mod client_certificates;
