@@ -21,12 +21,13 @@ pub(crate) use system::{Memory, SocketObjects, buffered_bytes, make_room, socket
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
 /// Fewer connections in a lot are less than what a server takes and gives back by itself.
 const FEWEST: usize = 200;
-/// The allocator gives pages back after a second; see `.cargo/config.toml`.
-const GIVEN_BACK_AFTER: Duration = Duration::from_millis(1_500);
+/// The allocator gives pages back after a second (see `.cargo/config.toml`), by a thread that sleeps for
+/// longer while there are few; memory that has not changed for this long will not change any more.
+const UNCHANGED_FOR: Duration = Duration::from_millis(2_000);
 /// Memory that has not changed by more than this is settled.
 const UNCHANGED_BYTES: u64 = 16 * 1024;
 /// Longest wait for that.
-const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+const SETTLED_WITHIN: Duration = Duration::from_secs(12);
 /// Nothing may be closed while it is looked at.
 const PATIENCE: &str = "timeouts: { handshake: 600s, idle: 600s, tcp_idle: 600s, stall: 600s }";
 
@@ -111,11 +112,11 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    /// As many connections as `per_figure` allows: 2 500 for 500 ms, and never less than 600.
+    /// As many connections as `per_figure` allows: 2 000 for 500 ms, and never less than 600.
     pub(crate) fn within(per_figure: Duration) -> Self {
         let each = per_figure.as_millis() as usize;
         Self {
-            lots: if each < 250 { 2 } else { 4 },
+            lots: if each < 250 { 2 } else { 3 },
             each: each.clamp(FEWEST, 1_000),
         }
     }
@@ -200,16 +201,14 @@ pub(crate) fn weigh<T>(
 pub(crate) fn settled(pid: u32) -> Result<Memory, BenchError> {
     let began = Instant::now();
     let mut last = Memory::of(pid)?;
-    let mut unchanged = 0;
-    while began.elapsed() < SETTLED_WITHIN && (began.elapsed() < GIVEN_BACK_AFTER || unchanged < 3)
-    {
+    let mut since = Instant::now();
+    while since.elapsed() < UNCHANGED_FOR && began.elapsed() < SETTLED_WITHIN {
         std::thread::sleep(Duration::from_millis(100));
         let now = Memory::of(pid)?;
-        match now.anonymous.abs_diff(last.anonymous) <= UNCHANGED_BYTES {
-            true => unchanged += 1,
-            false => unchanged = 0,
+        if now.anonymous.abs_diff(last.anonymous) > UNCHANGED_BYTES {
+            last = now;
+            since = Instant::now();
         }
-        last = now;
     }
     Ok(last)
 }
@@ -290,9 +289,9 @@ mod tests {
         assert_eq!((short.lots, short.each, short.connections()), (2, 200, 600));
         assert_eq!(
             Lots::within(Duration::from_millis(500)).connections(),
-            2_500
+            2_000
         );
-        assert_eq!(Lots::within(Duration::from_secs(60)).connections(), 5_000);
+        assert_eq!(Lots::within(Duration::from_secs(60)).connections(), 4_000);
     }
 
     #[test]
