@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     unread: bool,
     /// The request has left as early data already.
     asked: bool,
+    /// The first request has left as early data.
+    asked_early: bool,
     closed: bool,
 }
 
@@ -111,6 +113,7 @@ impl Connection {
             sent: 0,
             response: Response::new(),
             asked: early_accepted == Some(true),
+            asked_early: early_accepted == Some(true),
             closed: false,
         };
         Ok(Opened {
@@ -160,6 +163,11 @@ impl Connection {
             let body = poll_fn(|cx| self.poll_receive(cx)).await?;
             on_body(body);
         }
+    }
+
+    /// Whether the first request left as early data, and was accepted.
+    pub(crate) fn asked_early(&self) -> bool {
+        self.asked_early
     }
 
     /// Says goodbye and closes.

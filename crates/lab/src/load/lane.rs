@@ -247,13 +247,13 @@ impl Lane {
         (!self.control.is_over() && self.control.may_start()).then_some(due)
     }
 
-    fn account(&self, failed: Option<&Trouble>, named: &Named, due: Instant) {
+    fn account(&self, failed: Option<&Trouble>, named: &Named, took: Duration) {
         let done = failed.map_or(Ok(()), Err);
         let mut tally = counting(&self.tally);
         if self.control.is_used_up() {
             return;
         }
-        if tally.operation(done, named.request.body_bytes(), due.elapsed()) {
+        if tally.operation(done, named.request.body_bytes(), took) {
             self.control.may_finish();
         }
     }
@@ -337,27 +337,35 @@ impl Lane {
     /// Connection, handshake, request, response, close; again and again.
     async fn keep_shaking_hands(&self) {
         while let Some(due) = self.next().await {
-            let done = self.transaction().await;
-            let named = &self.names[0];
-            self.account(done.as_ref().err(), named, due);
+            let done = self.transaction(due).await;
+            let took = done.as_ref().map_or(Duration::ZERO, |took| *took);
+            self.account(done.as_ref().err(), &self.names[0], took);
             if done.is_err() {
                 sleep(AFTER_FAILURE).await;
             }
         }
     }
 
-    async fn transaction(&self) -> Result<(), Trouble> {
+    /// One of them; how long it took since it was due, without the goodbye unless that is all there is.
+    async fn transaction(&self, due: Instant) -> Result<Duration, Trouble> {
         let (mut open, named) = self.open().await?;
-        match open {
-            Open::Alone(connection) if self.plan.options.no_request => {
-                within(self.plan.options.timeout, connection.part()).await
-            }
-            _ => {
-                self.ask(&mut open, named).await?;
-                open.close().await;
-                Ok(())
-            }
+        let asks = !self.plan.options.no_request;
+        if asks {
+            self.ask(&mut open, named).await?;
         }
+        let took = due.elapsed();
+        match open {
+            Open::Alone(connection) if !asks => {
+                within(self.plan.options.timeout, connection.part()).await?;
+                return Ok(due.elapsed());
+            }
+            // The response came before the server had our Finished, so its tickets are still to come.
+            Open::Alone(connection) if connection.asked_early() => {
+                let _ = within(self.plan.options.timeout, connection.part()).await;
+            }
+            Open::Alone(_) | Open::Shared(_) => open.close().await,
+        }
+        Ok(took)
     }
 
     /// Requests on one connection, on a new one whenever that ends.
@@ -383,7 +391,7 @@ impl Lane {
         if !self.control.may_start() {
             return Turn::Over;
         }
-        self.account(Some(trouble), &self.names[0], Instant::now());
+        self.account(Some(trouble), &self.names[0], Duration::ZERO);
         sleep(AFTER_FAILURE).await;
         Turn::Again
     }
@@ -391,7 +399,7 @@ impl Lane {
     async fn ask_in_turn(&self, connection: &mut Connection, named: &Named) -> Turn {
         while let Some(due) = self.next().await {
             let done = self.ask_alone(connection, named).await;
-            self.account(done.as_ref().err(), named, due);
+            self.account(done.as_ref().err(), named, due.elapsed());
             match done {
                 Ok(After::Open) => {}
                 Ok(After::Closing) => return Turn::Again,
@@ -428,7 +436,7 @@ impl Lane {
         let named = &self.names[at];
         while let Some(due) = self.next().await {
             let done = self.ask_shared(shared, named).await;
-            self.account(done.as_ref().err(), named, due);
+            self.account(done.as_ref().err(), named, due.elapsed());
             if done.is_err() {
                 sleep(AFTER_FAILURE).await;
             }
@@ -494,7 +502,7 @@ impl Lane {
             Ok(open) => (Ok(()), Some(open)),
             Err(trouble) => (Err(trouble), None),
         };
-        self.account(done.as_ref().err(), &self.names[0], due);
+        self.account(done.as_ref().err(), &self.names[0], due.elapsed());
         open
     }
 }
