@@ -115,7 +115,11 @@ impl AsyncWrite for ClientStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        match self.stream.closed() {
+            // Both directions are over then, and the drop ends the socket.
+            Some(_) => self.stream.poll_farewell(cx),
+            None => Pin::new(&mut self.stream).poll_shutdown(cx),
+        }
     }
 
     fn poll_write_vectored(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tollgate_config::{BackendAddress, BackendProtocol, ProxyVersion};
@@ -16,15 +17,33 @@ use tollgate_terms::{CertificateKind, HandshakeFacts, ServerName, SignatureSchem
 use tollgate_tls::{Buffers, Failure, TlsStream};
 
 use crate::live::LiveBackend;
-use crate::relay::{End, Ended, Took};
+use crate::relay::{End, Ended, Then, Took};
 use crate::wire::Wire;
 
 /// A byte stream to a backend.
 pub enum BackendStream {
     /// In the clear.
-    Plain(Wire),
+    Plain(Plain),
     /// Over TLS.
     Tls(Box<TlsStream<Wire>>),
+}
+
+/// A socket, and whether it is known to have room because nothing was sent on it yet.
+pub struct Plain {
+    wire: Wire,
+    has_room: bool,
+}
+
+impl Plain {
+    /// Writes; the first time, when there is room, without waiting for the reactor.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if std::mem::take(&mut self.has_room)
+            && let Poll::Ready(sent) = self.wire.send_now(bytes)
+        {
+            return Poll::Ready(sent);
+        }
+        Pin::new(&mut self.wire).poll_write(cx, bytes)
+    }
 }
 
 /// Who the client is, for the PROXY header.
@@ -124,8 +143,7 @@ async fn reach(
     announcement: &Announcement<'_>,
     buffers: &Buffers,
 ) -> Result<BackendStream, DialError> {
-    let mut wire = open(backend).await?;
-    wire.set_nodelay();
+    let Plain { mut wire, has_room } = open(backend).await?;
     if let Some(version) = backend.proxy_protocol {
         let header = proxy_header(version, announcement);
         wire.write_all(&header)
@@ -133,7 +151,8 @@ async fn reach(
             .map_err(|error| explain(&backend.label, error))?;
     }
     let Some(tls) = &backend.tls else {
-        return Ok(BackendStream::Plain(wire));
+        let has_room = has_room && backend.proxy_protocol.is_none();
+        return Ok(BackendStream::Plain(Plain { wire, has_room }));
     };
     match tollgate_tls::client::connect(wire, tls, buffers).await {
         Ok((_, facts))
@@ -152,35 +171,66 @@ async fn reach(
 ///
 /// # Errors
 /// Names the backend and what to do.
-pub async fn open(backend: &LiveBackend) -> Result<Wire, DialError> {
+pub async fn open(backend: &LiveBackend) -> Result<Plain, DialError> {
     let failed = |error| explain(&backend.label, error);
     match &backend.target.address {
-        BackendAddress::Ip(address) => TcpStream::connect(address)
-            .await
-            .map(Wire::from)
-            .map_err(failed),
-        BackendAddress::UnixPath(path) => UnixStream::connect(path)
-            .await
-            .map(Wire::from)
-            .map_err(failed),
+        BackendAddress::Ip(address) => connect(*address).await.map_err(failed),
+        BackendAddress::UnixPath(path) => {
+            UnixStream::connect(path).await.map(waiting).map_err(failed)
+        }
         BackendAddress::UnixAbstract(name) => {
             let path = format!("\0{name}");
             UnixStream::connect(Path::new(&path))
                 .await
-                .map(Wire::from)
+                .map(waiting)
                 .map_err(failed)
         }
         BackendAddress::Host(..) => {
             let addresses = backend.target.resolved.load_full();
             let mut last = DialError::NoAddress(Arc::clone(&backend.label));
             for address in addresses.iter() {
-                match TcpStream::connect(address).await {
-                    Ok(stream) => return Ok(Wire::from(stream)),
+                match connect(*address).await {
+                    Ok(plain) => return Ok(plain),
                     Err(error) => last = failed(error),
                 }
             }
             Err(last)
         }
+    }
+}
+
+/// Connects over TCP, to send small writes at once.
+///
+/// A connection within this host is there before the call returns. To ask whether it is costs less than
+/// to have the reactor say so, and what is sent first need not wait for the reactor either.
+async fn connect(address: SocketAddr) -> io::Result<Plain> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    if let Err(error) = socket.connect(&address.into())
+        && error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+    {
+        return Err(error);
+    }
+    socket.set_tcp_nodelay(true)?;
+    let has_room = socket.peer_addr().is_ok();
+    let stream = TcpStream::from_std(socket.into())?;
+    if !has_room {
+        stream.writable().await?;
+        if let Some(error) = stream.take_error()? {
+            return Err(error);
+        }
+    }
+    Ok(Plain {
+        wire: Wire::from(stream),
+        has_room,
+    })
+}
+
+/// A unix socket: the reactor says when it has room.
+fn waiting(stream: UnixStream) -> Plain {
+    Plain {
+        wire: Wire::from(stream),
+        has_room: false,
     }
 }
 
@@ -265,7 +315,7 @@ impl AsyncRead for BackendStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &mut *self {
-            Self::Plain(wire) => Pin::new(wire).poll_read(cx, buf),
+            Self::Plain(plain) => Pin::new(&mut plain.wire).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
         }
     }
@@ -278,21 +328,21 @@ impl AsyncWrite for BackendStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Self::Plain(wire) => Pin::new(wire).poll_write(cx, bytes),
+            Self::Plain(plain) => plain.poll_write(cx, bytes),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            Self::Plain(wire) => Pin::new(wire).poll_flush(cx),
+            Self::Plain(plain) => Pin::new(&mut plain.wire).poll_flush(cx),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            Self::Plain(wire) => Pin::new(wire).poll_shutdown(cx),
+            Self::Plain(plain) => Pin::new(&mut plain.wire).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
         }
     }
@@ -303,7 +353,10 @@ impl AsyncWrite for BackendStream {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Self::Plain(wire) => Pin::new(wire).poll_write_vectored(cx, slices),
+            Self::Plain(plain) => match slices {
+                [only] => plain.poll_write(cx, only),
+                _ => Pin::new(&mut plain.wire).poll_write_vectored(cx, slices),
+            },
             Self::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, slices),
         }
     }
@@ -321,29 +374,34 @@ impl End for BackendStream {
         sink: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<Took>> {
         match self {
-            Self::Plain(wire) => wire.poll_take(cx, scratch, sink),
+            Self::Plain(plain) => plain.wire.poll_take(cx, scratch, sink),
             Self::Tls(stream) => stream.poll_take(cx, scratch, sink),
         }
     }
 
     fn poll_give(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Self::Plain(wire) => wire.poll_give(cx, bytes),
+            Self::Plain(plain) => plain.poll_write(cx, bytes),
             Self::Tls(stream) => stream.poll_give(cx, bytes),
         }
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Plain(wire) => End::poll_flush(wire, cx),
+            Self::Plain(plain) => End::poll_flush(&mut plain.wire, cx),
             Self::Tls(stream) => End::poll_flush(&mut **stream, cx),
         }
     }
 
-    fn poll_finish(&mut self, cx: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>> {
+    fn poll_finish(
+        &mut self,
+        cx: &mut Context<'_>,
+        ended: Ended,
+        then: Then,
+    ) -> Poll<io::Result<()>> {
         match self {
-            Self::Plain(wire) => wire.poll_finish(cx, ended),
-            Self::Tls(stream) => stream.poll_finish(cx, ended),
+            Self::Plain(plain) => plain.wire.poll_finish(cx, ended, then),
+            Self::Tls(stream) => stream.poll_finish(cx, ended, then),
         }
     }
 }

@@ -33,6 +33,15 @@ pub enum Ended {
     Cut,
 }
 
+/// What follows when one direction is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The other direction stays open.
+    Other,
+    /// Nothing: both are, and the end is dropped, which closes its socket.
+    Drop,
+}
+
 /// An end of a relay: a socket, or TLS over one.
 pub trait End {
     /// Hands what has arrived to `sink`, by way of `scratch` if it needs one.
@@ -66,12 +75,16 @@ pub trait End {
     /// When the connection broke.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Says that no more bytes come from here; the other direction stays open. What ended `Cut` must
-    /// not look whole to whoever can tell.
+    /// Says that no more bytes come from here. What ended `Cut` must not look whole to whoever can tell.
     ///
     /// # Errors
     /// When the connection broke.
-    fn poll_finish(&mut self, cx: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>>;
+    fn poll_finish(
+        &mut self,
+        cx: &mut Context<'_>,
+        ended: Ended,
+        then: Then,
+    ) -> Poll<io::Result<()>>;
 }
 
 impl End for Wire {
@@ -99,8 +112,11 @@ impl End for Wire {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_finish(&mut self, cx: &mut Context<'_>, _: Ended) -> Poll<io::Result<()>> {
-        Pin::new(self).poll_shutdown(cx)
+    fn poll_finish(&mut self, cx: &mut Context<'_>, _: Ended, then: Then) -> Poll<io::Result<()>> {
+        match then {
+            Then::Other => Pin::new(self).poll_shutdown(cx),
+            Then::Drop => Poll::Ready(Ok(())),
+        }
     }
 }
 
@@ -137,10 +153,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> End for TlsStream<IO> {
         Pin::new(self).poll_flush(cx)
     }
 
-    fn poll_finish(&mut self, cx: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>> {
-        match ended {
-            Ended::Whole => Pin::new(self).poll_shutdown(cx),
-            Ended::Cut => {
+    fn poll_finish(
+        &mut self,
+        cx: &mut Context<'_>,
+        ended: Ended,
+        then: Then,
+    ) -> Poll<io::Result<()>> {
+        match (ended, then) {
+            (Ended::Whole, Then::Other) => Pin::new(self).poll_shutdown(cx),
+            (Ended::Whole, Then::Drop) => self.poll_farewell(cx),
+            (Ended::Cut, Then::Drop) => self.poll_flush(cx),
+            (Ended::Cut, Then::Other) => {
                 ready!(self.poll_flush(cx))?;
                 Pin::new(self.get_mut()).poll_shutdown(cx)
             }
@@ -189,10 +212,20 @@ enum Stop {
 }
 
 impl Direction {
-    /// Moves what can be moved now and counts it; ready when the end has been passed on.
+    /// What follows when the other direction is finished.
+    fn then(&self) -> Then {
+        match self.finished {
+            true => Then::Drop,
+            false => Then::Other,
+        }
+    }
+
+    /// Moves what can be moved now and counts it; ready when the end has been passed on. `then` says
+    /// whether the other direction is finished.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
+        then: Then,
         scratch: &mut [u8],
         from: &mut dyn End,
         to: &mut dyn End,
@@ -204,7 +237,7 @@ impl Direction {
             }
             ready!(self.poll_stash(cx, to))?;
             if let Some(ended) = self.ended {
-                ready!(to.poll_finish(cx, ended)).map_err(Stop::To)?;
+                ready!(to.poll_finish(cx, ended, then)).map_err(Stop::To)?;
                 self.finished = true;
                 continue;
             }
@@ -274,10 +307,15 @@ pub async fn relay(
     let mut patience = client.has_held().then(|| Box::pin(sleep(TICKET_PATIENCE)));
     std::future::poll_fn(|cx| {
         let scratch = &mut *tally.scratch();
-        let up = upward.poll(cx, scratch, client, backend, &mut |bytes| {
-            tally.client_sent(bytes)
-        });
-        let down = downward.poll(cx, scratch, backend, client, &mut |bytes| {
+        let up = upward.poll(
+            cx,
+            downward.then(),
+            scratch,
+            client,
+            backend,
+            &mut |bytes| tally.client_sent(bytes),
+        );
+        let down = downward.poll(cx, upward.then(), scratch, backend, client, &mut |bytes| {
             tally.client_took(bytes)
         });
         let unsent = client.poll_flush(cx).is_pending();

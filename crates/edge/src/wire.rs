@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use rustix::net::SendFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -92,11 +93,17 @@ impl Wire {
         }
     }
 
-    /// Sends small writes at once; nothing to do on a unix socket.
-    pub fn set_nodelay(&self) {
-        if let WireKind::Tcp(stream) = &self.kind {
-            // A socket that the peer has reset refuses this; the next read says so better.
-            let _ = stream.set_nodelay(true);
+    /// Sends without asking the reactor, which need not have heard of the socket yet; pending when there
+    /// is no room, and then nobody will be woken.
+    pub fn send_now(&self, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        use rustix::io::Errno;
+        let sent = match &self.kind {
+            WireKind::Tcp(stream) => rustix::net::send(stream, bytes, SendFlags::NOSIGNAL),
+            WireKind::Unix(stream) => rustix::net::send(stream, bytes, SendFlags::NOSIGNAL),
+        };
+        match sent {
+            Err(Errno::AGAIN | Errno::INTR) => Poll::Pending,
+            sent => Poll::Ready(sent.map_err(io::Error::from)),
         }
     }
 
@@ -214,6 +221,10 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // A request without a body is one piece, and the plain call is the cheaper one.
+        if let [only] = slices {
+            return self.poll_write(cx, only);
+        }
         let written = match &mut self.kind {
             WireKind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             WireKind::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),

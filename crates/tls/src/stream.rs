@@ -300,6 +300,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
     /// # Errors
     /// When the socket fails.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_farewell(cx))?;
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    /// As [`TlsStream::poll_shutdown`], but leaves it to the drop of the stream to end the socket: for
+    /// when nothing is to be read any more, and that is one system call less.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_unsent(cx))?;
         if self.sending == Sending::Open {
             self.sending = Sending::Closed;
@@ -312,8 +322,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             }
             self.push(cx, &output[..filled])?;
         }
-        ready!(self.poll_unsent(cx))?;
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        self.poll_unsent(cx)
     }
 
     /// Moves what is held back to the front of `output`.

@@ -113,7 +113,7 @@ impl End for Scripted {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_finish(&mut self, _: &mut Context<'_>, ended: Ended) -> Poll<io::Result<()>> {
+    fn poll_finish(&mut self, _: &mut Context<'_>, ended: Ended, _: Then) -> Poll<io::Result<()>> {
         self.0.borrow_mut().finished = Some(ended);
         Poll::Ready(Ok(()))
     }
