@@ -15,6 +15,7 @@ pub mod explain;
 mod fetch;
 mod figures;
 pub mod flame;
+mod folder;
 pub mod folk;
 mod handshake_memory;
 mod in_memory;

@@ -4,11 +4,9 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -18,6 +16,7 @@ use tollgate_terms::CertificateKind;
 use tollgate_tls::material::make_self_signed;
 
 use super::BenchError;
+use super::folder::{Folder, unique};
 
 /// Longest wait until a child says that it is ready: an RSA-4096 key is made before, not within.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -490,64 +489,6 @@ fn spawn_on(cores: &[usize], command: &mut Command) -> io::Result<Child> {
     let child = command.spawn();
     sched_setaffinity(None, &before)?;
     child
-}
-
-/// A directory that only this user may look into, removed when dropped.
-#[derive(Debug)]
-struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    fn new() -> Result<Self, BenchError> {
-        let path = std::env::temp_dir().join(format!("tollgate-bench-{}", unique()));
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|source| in_folder(&path, source))?;
-        Ok(Self { path })
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, BenchError> {
-        let path = self.path.join(name);
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|source| in_folder(&path, source))?;
-        Ok(path)
-    }
-
-    fn empty_of(&self, names: &[&str]) {
-        for name in names {
-            // What cannot be removed now is tried again at the end.
-            let _ = std::fs::remove_file(self.path.join(name));
-        }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left lies in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
-}
-
-fn in_folder(path: &Path, source: io::Error) -> BenchError {
-    BenchError::System {
-        what: format!("{} cannot be made", path.display()),
-        source,
-        hint: "the variable TMPDIR names another directory".into(),
-    }
-}
-
-/// A name that no other process and no other server of this one has.
-fn unique() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{number}", std::process::id())
 }
 
 #[cfg(test)]

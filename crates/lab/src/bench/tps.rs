@@ -367,14 +367,8 @@ fn notes(rows: &[TpsRow], own: usize) -> Vec<String> {
     notes
 }
 
-/// The text for people.
-impl fmt::Display for TpsMatrix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "New connections per second, full handshakes only (hit rate {:.0}, counted at both ends), one request of 1 KB each",
-            self.hit_rate
-        )?;
+impl TpsMatrix {
+    fn table(&self) -> comfy_table::Table {
         let counts = self.rows.first().map_or(0, |row| row.cells.len());
         let mut headings = vec!["suite".to_owned(), "certificate".to_owned()];
         for count in 1..=counts {
@@ -407,7 +401,19 @@ impl fmt::Display for TpsMatrix {
             }
             rows.add_row(cells);
         }
-        writeln!(f, "{rows}")?;
+        rows
+    }
+}
+
+/// The text for people.
+impl fmt::Display for TpsMatrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "New connections per second, full handshakes only (hit rate {:.0}, counted at both ends), one request of 1 KB each",
+            self.hit_rate
+        )?;
+        writeln!(f, "{}", self.table())?;
         writeln!(
             f,
             "Capacity: what the server's cores carry by its own CPU time. * the load shared the server's cores.\n\

@@ -28,15 +28,19 @@ pub(super) fn svg(result: &AppResult) -> String {
     let highest = cells()
         .map(|cell| cell.over_plain.median)
         .fold(1.0, f64::max);
-    let top = scale_end(1.2 * highest);
-    let y = |ratio: f64| BOTTOM - (BOTTOM - TOP) * (ratio / top).clamp(0.0, 1.0);
+    let scale = Scale::up_to(1.2 * highest);
+    let y = |ratio: f64| BOTTOM - (BOTTOM - TOP) * scale.place(ratio);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
          <title>Latency of a request over that of plaintext</title>\n<style>{STYLE}</style>\n\
-         <text x=\"16\" y=\"24\" font-weight=\"600\">Latency of a request, times that of plaintext</text>\n"
+         <text x=\"16\" y=\"24\" font-weight=\"600\">Latency of a request, times that of plaintext{}</text>\n",
+        if scale.logarithmic {
+            " (logarithmic)"
+        } else {
+            ""
+        }
     );
-    for step in 0..=4 {
-        let ratio = top * f64::from(step) / 4.0;
+    for ratio in scale.lines() {
         let _ = writeln!(
             svg,
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -124,6 +128,54 @@ fn groups(svg: &mut String, result: &AppResult, y: &dyn Fn(f64) -> f64) {
     }
 }
 
+/// Beyond this ratio a linear scale hides the small bars.
+const TOO_FAR: f64 = 20.0;
+/// Where a logarithmic scale begins.
+const LOWEST: f64 = 0.1;
+
+/// From ratios to heights.
+struct Scale {
+    top: f64,
+    logarithmic: bool,
+}
+
+impl Scale {
+    fn up_to(highest: f64) -> Self {
+        let logarithmic = highest > TOO_FAR;
+        Self {
+            top: match logarithmic {
+                true => 10_f64.powf(highest.log10().ceil()),
+                false => scale_end(highest),
+            },
+            logarithmic,
+        }
+    }
+
+    /// 0 at the bottom, 1 at the top; what is beyond either stays there.
+    fn place(&self, ratio: f64) -> f64 {
+        let place = match self.logarithmic {
+            true => (ratio.max(LOWEST) / LOWEST).log10() / (self.top / LOWEST).log10(),
+            false => ratio / self.top,
+        };
+        place.clamp(0.0, 1.0)
+    }
+
+    fn lines(&self) -> Vec<f64> {
+        if !self.logarithmic {
+            return (0..=4)
+                .map(|step| self.top * f64::from(step) / 4.0)
+                .collect();
+        }
+        let mut lines = vec![LOWEST];
+        while let Some(last) = lines.last()
+            && last * 9.0 < self.top
+        {
+            lines.push(last * 10.0);
+        }
+        lines
+    }
+}
+
 /// The end of a scale that holds `highest`: 1, 2, 4 or 8 times a power of ten, so that quarters are round.
 fn scale_end(highest: f64) -> f64 {
     let power = 10_f64.powf(highest.max(1e-9).log10().floor());
@@ -141,6 +193,17 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn far_apart_bars_get_a_scale_of_powers_of_ten() {
+        let scale = Scale::up_to(167.0);
+        assert!(scale.logarithmic);
+        let lines = scale.lines();
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert!((scale.place(1000.0) - 1.0).abs() < 1e-9 && scale.place(0.01) == 0.0);
+        assert!((scale.place(10.0) - 0.5).abs() < 1e-9);
+        assert!((Scale::up_to(3.0).place(2.0) - 0.5).abs() < 1e-9);
+    }
 
     #[test]
     fn the_scale_holds_the_highest_and_ends_at_a_round_number() {
