@@ -56,7 +56,7 @@ fn seconds(bytes: [u8; 4]) -> Duration {
 }
 
 /// A vector with two bytes of length, and what follows it.
-fn vector(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn vector(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
 }

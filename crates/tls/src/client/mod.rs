@@ -7,6 +7,7 @@
 mod certificates;
 mod details;
 mod handshake;
+mod ja4;
 mod session;
 mod sessions;
 mod staple;
@@ -31,6 +32,7 @@ use verifier::Verifier;
 pub use certificates::{CertificateSize, weigh};
 pub use details::{HandshakeDetails, TicketSeen};
 pub use handshake::{ClientHandshake, connect, connect_as};
+pub use ja4::ja4;
 pub use staple::{Staple, StapleError, StapleStatus};
 
 /// TLS towards a backend.
