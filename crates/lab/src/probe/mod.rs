@@ -10,6 +10,7 @@ pub mod diagnose;
 mod error;
 mod exchange;
 mod explain;
+mod files;
 pub mod fleet;
 mod link;
 mod options;

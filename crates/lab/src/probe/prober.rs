@@ -1,34 +1,27 @@
 //! One connection from its first packet to its last ticket.
 
 use std::cell::RefCell;
-use std::fs;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tollgate_preface as preface;
 use tollgate_terms::{HandshakeFacts, TlsVersion, UnixTime};
-use tollgate_tls::client::{ClientHandshake, ClientOffer, HandshakeDetails, Intent};
-use tollgate_tls::{BackendTlsPolicy, Certificate, ClientSite, Progress, Session};
+use tollgate_tls::client::{ClientHandshake, ClientOffer, HandshakeDetails, Intent, ja4};
+use tollgate_tls::{ClientSite, Progress, Session};
 
 use super::chain::{Chain, INITIAL_WINDOW_BYTES, StapleReport, trim};
 use super::exchange::{self, Answer};
+use super::files::policy;
 use super::link::{Link, Socket};
 use super::reach::{Reached, reach, resolve};
 use super::report::{Connection, EarlyDataOutcome, RoundTrips, Ticket};
 use super::{EarlyData, Endpoint, ProbeError, ProbeOptions, ProxyHeader, StartTls, starttls};
 
-/// The roots that are trusted unless others are named.
-const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
-
 /// A server's handshake is shorter than this, whatever its certificates.
 const MOST_HANDSHAKE_BYTES: usize = 256 * 1024;
-
-/// A certificate chain, a key or a bundle of roots is smaller than this.
-const MOST_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Tickets kept from one connection to the next.
 const KEPT_TICKETS: usize = 32;
@@ -195,6 +188,7 @@ impl Prober {
         let mut total = 0;
         let mut early = EarlyWay::default();
         let mut progress = handshake.step(&mut [], &mut output).progress;
+        let hello = ja4(&output);
         self.send_early(&mut handshake, &mut output, &mut early)?;
         loop {
             match progress {
@@ -237,6 +231,7 @@ impl Prober {
             facts,
             details,
             early,
+            hello,
             took,
             received,
             output,
@@ -279,6 +274,7 @@ impl Prober {
             facts,
             details,
             early,
+            hello,
             took,
             received,
             output,
@@ -318,6 +314,7 @@ impl Prober {
             refused: trip.refused,
             round_trips,
             tickets,
+            hello,
         };
         Ok(self.report(intent, &facts, &details, &early, measured, answer))
     }
@@ -410,6 +407,7 @@ impl Prober {
             chain,
             staple,
             tickets: measured.tickets,
+            ja4: measured.hello,
             round_trips: measured.round_trips,
             round_trips_total: measured.round_trips.total(),
             request_time_ms: measured.request.map(millis),
@@ -497,6 +495,8 @@ struct Shaken {
     facts: HandshakeFacts,
     details: HandshakeDetails,
     early: EarlyWay,
+    /// The fingerprint of the hello.
+    hello: Option<String>,
     took: Duration,
     received: Vec<u8>,
     output: Vec<u8>,
@@ -532,6 +532,7 @@ struct Measured {
     refused: Vec<String>,
     round_trips: RoundTrips,
     tickets: Vec<Ticket>,
+    hello: Option<String>,
 }
 
 /// The first key share of a process waits up to 100 ms for the random generator to gather itself; that
@@ -549,36 +550,6 @@ fn dialogue_round_trips(kind: StartTls) -> u32 {
         StartTls::Imap | StartTls::Pop3 => 2,
         StartTls::Postgres => 1,
     }
-}
-
-fn policy(options: &ProbeOptions, alpn: Vec<String>) -> Result<BackendTlsPolicy, ProbeError> {
-    let ca = match (options.insecure, &options.ca) {
-        (true, _) => None,
-        (false, Some(path)) => Some(file(path)?),
-        (false, None) => Some(file(SYSTEM_ROOTS.as_ref())?),
-    };
-    let certificate = match &options.client_certificate {
-        None => None,
-        Some((chain, key)) => Some(Arc::new(Certificate::from_pem(&file(chain)?, &file(key)?)?)),
-    };
-    Ok(BackendTlsPolicy {
-        verify: !options.insecure,
-        name: options.name().to_owned(),
-        ca,
-        certificate,
-        alpn,
-    })
-}
-
-fn file(path: &std::path::Path) -> Result<Vec<u8>, ProbeError> {
-    let read = fs::metadata(path).and_then(|metadata| match metadata.len() > MOST_FILE_BYTES {
-        true => Err(std::io::ErrorKind::FileTooLarge.into()),
-        false => fs::read(path),
-    });
-    read.map_err(|source| ProbeError::File {
-        path: path.display().to_string(),
-        source,
-    })
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -148,6 +148,9 @@ pub struct Connection {
     pub staple: Option<StapleReport>,
     /// Tickets that came.
     pub tickets: Vec<Ticket>,
+    /// The JA4 fingerprint of the hello that was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ja4: Option<String>,
     /// Round trips.
     pub round_trips: RoundTrips,
     /// The same in one number.

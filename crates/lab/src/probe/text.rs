@@ -177,6 +177,9 @@ impl Connection {
             None => page.plain("Staple", "none"),
         }
         page.plain("Tickets", &tickets(&self.tickets));
+        if let Some(ja4) = &self.ja4 {
+            page.plain("Client (JA4)", ja4);
+        }
         page.plain("Round trips", &self.round_trip_text());
     }
 

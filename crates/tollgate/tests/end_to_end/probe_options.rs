@@ -59,6 +59,7 @@ fn options_of_tlshake_mean_the_same_and_its_fields_are_there() {
         assert_eq!(connection["alpn"], "http/1.1");
         assert_eq!(connection["first_line"], "HTTP/1.1 200 OK");
         assert!(connection["contents"].as_str().unwrap().ends_with("fine\n"));
+        assert!(connection["ja4"].as_str().unwrap().starts_with("t13d"));
         assert!(connection["cipher_suite"].is_string() && connection["handshake_kind"].is_string());
     }
 }

@@ -78,6 +78,7 @@ fn connection(version: TlsVersion) -> Connection {
             bytes: 200,
             early_data_bytes: 16_384,
         }],
+        ja4: None,
         round_trips: RoundTrips::default(),
         round_trips_total: 3,
         request_time_ms: Some(78.0),
