@@ -187,6 +187,8 @@ fn nginx_agrees_on_early_data() {
     let place = Place::new();
     let port = free_port();
     let peer = Peer::nginx(&place, port, &nginx(port, "ssl_early_data on;"));
+    // Two resumptions use up the two tickets of the initial connection: nginx may close an early one before it
+    // has sent another.
     let ran = place.tollgate(&[
         "probe",
         &peer.address().to_string(),
@@ -197,32 +199,32 @@ fn nginx_agrees_on_early_data() {
         "--get",
         "/early",
         "--resumptions",
-        "5",
+        "2",
+        "--repeat",
+        "3",
         "--json",
     ]);
     let accepted: Vec<bool> = values(&ran)
         .iter()
-        .map(|connection| connection["early_data_accepted"].as_bool().unwrap())
+        .filter_map(|connection| connection["early_data_accepted"].as_bool())
         .collect();
-    assert_eq!(
-        accepted,
-        [false, true, true, true, true, true],
-        "{}",
-        ran.all()
-    );
+    assert_eq!(accepted, [false, true, true].repeat(3), "{}", ran.all());
     let mut log = String::new();
     let logged = || {
         log = place.folder.read("access.log");
-        log.lines().count() == 6
+        log.lines().count() == 9
     };
     assert!(eventually(Duration::from_secs(10), logged), "{log}");
-    let lines: Vec<&str> = log.lines().collect();
-    assert_eq!(lines[0], "TLSv1.3 . early= GET /early HTTP/1.1");
-    for line in &lines[1..] {
-        assert!(line.starts_with("TLSv1.3 r early="), "{log}");
+    for (line, early) in log.lines().zip(&accepted) {
+        let expected = if *early {
+            "TLSv1.3 r early="
+        } else {
+            "TLSv1.3 . early= "
+        };
+        assert!(line.starts_with(expected), "{log}");
     }
     // Where the client's Finished has come before nginx looks at the request, it does not call that early any more.
-    assert!(lines.iter().any(|line| line.contains(" early=1 ")), "{log}");
+    assert!(log.contains(" early=1 "), "{log}");
 }
 
 #[test]

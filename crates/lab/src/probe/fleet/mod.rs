@@ -402,9 +402,10 @@ fn advise(matrix: &Matrix, advice: &mut Vec<String>) {
             .any(|node| matrix.0[*node][*node] == Shown::Resumed)
     });
     if alive > 1 && able.count() > 1 {
-        advice.push(format!(
+        advice.push(
             "give all nodes the same ticket keys and rotate them together (nginx: ssl_session_ticket_key; \
              HAProxy: tls-ticket-keys), or send a client to the same node each time"
-        ));
+                .into(),
+        );
     }
 }
