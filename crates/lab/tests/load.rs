@@ -159,7 +159,7 @@ async fn a_server_that_does_not_resume_makes_the_run_miss_its_regime() {
         .await
         .unwrap();
         assert!(!result.reached());
-        assert!(result.missed[0].contains("0.00 was reached"), "{result}");
+        assert!(result.missed[0].contains("0.000 was reached"), "{result}");
         assert_eq!(seen.resumed.get(), 0);
     })
     .await;
