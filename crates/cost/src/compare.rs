@@ -65,13 +65,14 @@ pub struct Comparison {
     pub only_new: Vec<String>,
 }
 
-/// Sets `new` beside `old`.
+/// Sets `new` beside `old`. Two figures are of the same thing when id, unit and label are the same: a label
+/// says how many sessions or bytes it was measured with, and a short run may take fewer.
 pub fn compare(old: &Sheet, new: &Sheet) -> Comparison {
     let mut figures = Vec::new();
     let mut only_new = Vec::new();
     for figure in new.figures() {
         match old.figure(&figure.id) {
-            Some(before) if before.unit == figure.unit => {
+            Some(before) if same(before, figure) => {
                 figures.push(compared(old, before, new, figure));
             }
             _ => only_new.push(figure.id.clone()),
@@ -81,7 +82,7 @@ pub fn compare(old: &Sheet, new: &Sheet) -> Comparison {
         .figures()
         .filter(|before| {
             new.figure(&before.id)
-                .is_none_or(|figure| figure.unit != before.unit)
+                .is_none_or(|figure| !same(before, figure))
         })
         .map(|figure| figure.id.clone())
         .collect();
@@ -110,6 +111,10 @@ impl Comparison {
                 })
         })
     }
+}
+
+fn same(one: &Figure, other: &Figure) -> bool {
+    one.unit == other.unit && one.label == other.label
 }
 
 fn compared(old: &Sheet, before: &Figure, new: &Sheet, after: &Figure) -> Compared {

@@ -172,6 +172,17 @@ fn a_change_is_judged_by_its_unit() {
 }
 
 #[test]
+fn figures_that_were_measured_with_something_else_are_not_compared() {
+    let old = sheet(vec![figure("look-up", Unit::Nanoseconds, 10.0, 1.0)]);
+    let mut new = old.clone();
+    new.phases[0].figures[0].label = "look-up among a million".into();
+    let comparison = compare(&old, &new);
+    assert!(comparison.figures.is_empty());
+    assert_eq!(comparison.only_old, ["look-up"]);
+    assert_eq!(comparison.only_new, ["look-up"]);
+}
+
+#[test]
 fn a_machine_that_drifted_tells_fewer_times_apart_but_as_many_sizes() {
     let figures = |median| {
         vec![

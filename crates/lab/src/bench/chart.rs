@@ -41,10 +41,10 @@ pub fn bars(title: &str, rows: &[Bar], unit: Unit) -> String {
     );
     let bottom = height - AXIS;
     for (at, label, anchor) in axis.ticks(unit) {
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<line class=\"grid\" x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"0\" y2=\"{bottom}\"/>\
-             <text class=\"tick\" x=\"{at:.2}%\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>\n",
+             <text class=\"tick\" x=\"{at:.2}%\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
             height - 8,
             escaped(&label)
         );
@@ -113,21 +113,21 @@ fn bar(row: &Bar, lines: &[String], top: usize, axis: &Axis, unit: Unit) -> Stri
     );
     if row.measured.high > row.measured.low {
         let middle = bar + 6;
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<line class=\"whisker\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"{middle}\" y2=\"{middle}\"/>\
              <line class=\"whisker\" x1=\"{low:.2}%\" x2=\"{low:.2}%\" y1=\"{a}\" y2=\"{b}\"/>\
-             <line class=\"whisker\" x1=\"{high:.2}%\" x2=\"{high:.2}%\" y1=\"{a}\" y2=\"{b}\"/>\n",
+             <line class=\"whisker\" x1=\"{high:.2}%\" x2=\"{high:.2}%\" y1=\"{a}\" y2=\"{b}\"/>",
             a = bar + 2,
             b = bar + 10,
         );
     }
     if let Some((from, to)) = row.published {
         let (from, to) = (axis.place(from), axis.place(to));
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<rect class=\"published\" x=\"{from:.2}%\" y=\"{}\" width=\"{:.2}%\" height=\"16\"><title>published</title></rect>\
-             <line class=\"published\" x1=\"{from:.2}%\" x2=\"{from:.2}%\" y1=\"{}\" y2=\"{}\"/>\n",
+             <line class=\"published\" x1=\"{from:.2}%\" x2=\"{from:.2}%\" y1=\"{}\" y2=\"{}\"/>",
             bar - 2,
             (to - from).max(0.0),
             bar - 2,

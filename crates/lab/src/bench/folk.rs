@@ -576,13 +576,14 @@ fn find(sheet: &Sheet, of: Of) -> Option<Measured> {
     }
 }
 
-/// [`Beside::ratio`] for people: `agrees`, `0.31 times`, or nothing when it was not measured.
+/// [`Beside::ratio`] for people: `agrees` when it rounds to one, `0.31 times`, or nothing when it was not
+/// measured.
 pub fn off_by(row: &Beside) -> String {
     match row.ratio() {
         None => String::new(),
-        Some(ratio) if (ratio - 1.0).abs() < 1e-9 => "agrees".into(),
+        Some(ratio) if (0.95..1.05).contains(&ratio) => "agrees".into(),
         Some(ratio) if ratio >= 9.95 => format!("{ratio:.0} times"),
-        Some(ratio) if ratio >= 0.0995 => format!("{ratio:.1} times"),
+        Some(ratio) if ratio >= 0.995 => format!("{ratio:.1} times"),
         Some(ratio) => format!("{ratio:.2} times"),
     }
 }

@@ -144,9 +144,11 @@ fn one(sheet: &Sheet, version: &str, placed: &[&(Place, &Figure)]) -> String {
     );
     for (row, cells) in &rows {
         table.add_row(
-            std::iter::once(Cell::new(row)).chain(cells.iter().map(|cell| {
-                text::right(cell.map_or_else(|| "-".into(), |figure| with_spread(figure)))
-            })),
+            std::iter::once(Cell::new(row)).chain(
+                cells
+                    .iter()
+                    .map(|cell| text::right(cell.map_or_else(|| "-".into(), with_spread))),
+            ),
         );
     }
     let mut all = text::indented(&table);

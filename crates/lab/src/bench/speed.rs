@@ -214,7 +214,7 @@ impl fmt::Display for Speed {
         if self.openssl.is_some() {
             header.extend(["openssl", "here / openssl"]);
         }
-        table.set_header(header.iter().map(|title| text::right(title)));
+        table.set_header(header.iter().map(text::right));
         let shown = |measured: &Measured, bytes: bool| {
             if bytes {
                 format!("{} GB", text::value(&measured.scaled(1e-9), Unit::Ratio))

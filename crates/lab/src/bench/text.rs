@@ -91,18 +91,18 @@ fn list(figures: &[&Figure]) -> String {
     if published {
         header.push("published");
     }
-    table.set_header(header.iter().map(|title| right(title)));
+    table.set_header(header.iter().map(right));
     for figure in figures {
         let mut row = vec![
             Cell::new(&figure.label),
-            right(&value(&figure.measured, figure.unit)),
-            right(&spread(&figure.measured)),
+            right(value(&figure.measured, figure.unit)),
+            right(spread(&figure.measured)),
         ];
         if rates {
-            row.push(right(&rate(figure).unwrap_or_default()));
+            row.push(right(rate(figure).unwrap_or_default()));
         }
         if published {
-            row.push(right(&published_value(figure)));
+            row.push(right(published_value(figure)));
         }
         table.add_row(row);
     }
@@ -131,10 +131,10 @@ pub fn comparison(comparison: &Comparison) -> String {
         for figure in &told {
             table.add_row([
                 Cell::new(&figure.label),
-                right(&value(&figure.old, figure.unit)),
-                right(&value(&figure.new, figure.unit)),
+                right(value(&figure.old, figure.unit)),
+                right(value(&figure.new, figure.unit)),
                 right(
-                    &figure
+                    figure
                         .ratio
                         .map_or_else(|| "-".into(), |ratio| times(&ratio)),
                 ),
@@ -186,7 +186,7 @@ pub fn value(measured: &Measured, unit: Unit) -> String {
     let half = (shown.high - shown.low) / 2.0;
     let decimals = if half > 0.0 {
         decimals(half, shown.median)
-    } else if name.is_empty() || name == "B" {
+    } else if unit == Unit::Count || name == "B" {
         usize::from(shown.median.fract() != 0.0)
     } else {
         significant(shown.median, 3)
