@@ -14,6 +14,7 @@ mod backend_faults;
 mod bad_input;
 mod balancing;
 mod bench;
+mod bench_experiments;
 mod browser;
 mod certificates;
 mod client_certificates;
