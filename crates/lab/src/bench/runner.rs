@@ -60,7 +60,6 @@ impl Bench<'_> {
     }
 
     /// A figure from samples that were taken in another way than by [`Bench::time`].
-    #[allow(dead_code, reason = "the phases that need it are being written")]
     pub(crate) fn figure(
         &self,
         id: impl Into<String>,
@@ -81,7 +80,6 @@ impl Bench<'_> {
     }
 
     /// A figure that does not vary.
-    #[allow(dead_code, reason = "the phases that need it are being written")]
     pub(crate) fn exact(
         &self,
         id: impl Into<String>,
