@@ -21,6 +21,8 @@ pub(crate) use system::{Memory, SocketObjects, buffered_bytes, make_room, socket
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
 /// Fewer connections in a lot are less than what a server takes and gives back by itself.
 const FEWEST: usize = 200;
+/// What a server takes for its first connections and gives back later would hide those of a smaller lot.
+const FEWEST_FIRST: usize = 500;
 /// The allocator gives pages back after a second (see `.cargo/config.toml`), by a thread that sleeps for
 /// longer while there are few; memory that has not changed for this long will not change any more.
 const UNCHANGED_FOR: Duration = Duration::from_millis(2_000);
@@ -112,7 +114,7 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    /// As many connections as `per_figure` allows: 2 000 for 500 ms, and never less than 600.
+    /// As many connections as `per_figure` allows: 2 000 for 500 ms, and never less than 900.
     pub(crate) fn within(per_figure: Duration) -> Self {
         let each = per_figure.as_millis() as usize;
         Self {
@@ -123,7 +125,12 @@ impl Lots {
 
     /// All connections, those of the first lot included.
     pub(crate) fn connections(self) -> usize {
-        self.each * (self.lots + 1)
+        self.first() + self.each * self.lots
+    }
+
+    /// Connections of the lot that is not counted.
+    fn first(self) -> usize {
+        self.each.max(FEWEST_FIRST)
     }
 }
 
@@ -168,7 +175,7 @@ pub(crate) fn weigh<T>(
 ) -> Result<(Weighed, Vec<T>), BenchError> {
     let mut kept = Vec::with_capacity(lots.connections());
     // The server's own buffers, and pages that are used for the first time, are not the connections' cost.
-    for _ in 0..lots.each {
+    for _ in 0..lots.first() {
         kept.push(open()?);
     }
     let sockets_before = sockets(pid)?;
@@ -286,7 +293,7 @@ mod tests {
     #[test]
     fn a_short_run_still_has_two_lots_and_a_long_one_has_a_bound() {
         let short = Lots::within(Duration::from_millis(1));
-        assert_eq!((short.lots, short.each, short.connections()), (2, 200, 600));
+        assert_eq!((short.lots, short.each, short.connections()), (2, 200, 900));
         assert_eq!(
             Lots::within(Duration::from_millis(500)).connections(),
             2_000

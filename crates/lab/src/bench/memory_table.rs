@@ -25,7 +25,7 @@ const FIELD_BYTES: usize = 4_000;
 /// How to weigh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// Connections of each kind, 100 to 1 000 000. Default 2 500.
+    /// Connections of each kind, 600 to 1 000 000. Default 2 500.
     pub connections: usize,
     /// Bytes of header fields that each request carries before its connection idles, 0 to 15 000.
     /// Default 0: only `Host` and `Accept`.
@@ -136,9 +136,9 @@ fn lots(options: &MemoryOptions) -> Result<Lots, BenchError> {
         what: "a table of that kind".into(),
         reason,
     };
-    if !(100..=1_000_000).contains(&options.connections) {
+    if !(600..=1_000_000).contains(&options.connections) {
         return Err(refused(format!(
-            "{} connections; 100 to 1000000 are possible",
+            "{} connections; 600 to 1000000 are possible",
             options.connections
         )));
     }
@@ -391,7 +391,7 @@ mod tests {
             connections: 1,
             ..MemoryOptions::default()
         };
-        assert!(lots(&few).unwrap_err().to_string().contains("100 to"));
+        assert!(lots(&few).unwrap_err().to_string().contains("600 to"));
         let large = MemoryOptions {
             header_bytes: 64_000,
             ..MemoryOptions::default()
