@@ -341,9 +341,8 @@ fn tickets(bench: &Bench<'_>) -> Result<Vec<Figure>, BenchError> {
                 tickets: true,
                 client_certificate,
             })?;
-            let complete = pair.shake(Intent::Full)?;
-            let bytes = complete
-                .ticket_bytes
+            let bytes = pair
+                .shake(Intent::Full)?
                 .ok_or_else(|| broken(format!("no ticket came in {}", version.name())))?;
             let (end, with) = match client_certificate {
                 false => ("", ""),
@@ -373,12 +372,12 @@ fn client_side(bench: &Bench<'_>) -> Result<Vec<Figure>, BenchError> {
         };
         let samples = Heap::alone(|heap| {
             // Tables and generators that are made once.
-            drop(Pair::new(&agreement)?.shake(Intent::Full)?);
+            Pair::new(&agreement)?.shake(Intent::Full)?;
             (0..6)
                 .map(|_| {
                     let pair = Pair::new(&agreement)?;
                     let before = heap.live();
-                    drop(pair.shake(Intent::Full)?);
+                    pair.shake(Intent::Full)?;
                     Ok((heap.live() - before) as f64)
                 })
                 .collect::<Result<Vec<f64>, BenchError>>()
