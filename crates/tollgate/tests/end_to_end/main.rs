@@ -15,6 +15,7 @@ mod bad_input;
 mod balancing;
 mod bench;
 mod bench_experiments;
+mod bench_memory;
 mod browser;
 mod certificates;
 mod client_certificates;
