@@ -35,6 +35,7 @@ mod peers;
 mod preface;
 mod probe;
 mod probe_looks;
+mod probe_options;
 mod probe_relay;
 mod re_encryption;
 mod reload;
