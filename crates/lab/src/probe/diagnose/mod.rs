@@ -181,12 +181,9 @@ pub async fn diagnose(options: &ProbeOptions) -> Result<Diagnosis, ProbeError> {
         early: look.early().await?,
         profiles: look.profiles().await?,
     };
-    if let (Err(tls13), Err(tls12)) = (&seen.tls13, &seen.tls12) {
-        let both = match tls13 == tls12 {
-            true => tls13.clone(),
-            false => format!("TLS 1.3: {tls13}; TLS 1.2: {tls12}"),
-        };
-        return Err(ProbeError::Request(format!("no handshake works: {both}")));
+    if seen.best().is_none() {
+        let again = first(&look.options, &look.endpoint).await;
+        return Err(again.err().unwrap_or(ProbeError::Closed));
     }
     Ok(look.diagnosis(&seen))
 }
