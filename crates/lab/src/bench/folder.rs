@@ -36,11 +36,15 @@ impl Folder {
         Ok(path)
     }
 
+    /// Removes these files, and the directory if nothing else is in it: a process that is killed later
+    /// leaves nothing behind.
     pub(crate) fn empty_of(&self, names: &[&str]) {
         for name in names {
             // What cannot be removed now is tried again at the end.
             let _ = std::fs::remove_file(self.path.join(name));
         }
+        // A socket may be in it.
+        let _ = std::fs::remove_dir(&self.path);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tollgate_testkit::{Address, Folder, LeafKind, http_backend};
+use tollgate_testkit::{Address, Folder, http_backend};
 
 use crate::server::{Place, Server, binary};
 use crate::tools::{Ran, run};
@@ -239,66 +239,49 @@ fn application() -> (Server, tollgate_testkit::Backend) {
     (Server::start(place, &config), backend)
 }
 
-#[test]
-fn an_application_is_asked_over_every_way_and_a_verdict_given() {
-    let (server, backend) = application();
-    let folder = Folder::new();
+/// A short `bench app` between the backend and the Tollgate in front of it.
+fn ask(
+    folder: &Folder,
+    (server, backend): &(Server, tollgate_testkit::Backend),
+    more: &[&str],
+) -> Ran {
     let plain = format!("http://{}/bytes/{{bytes}}", backend.address());
     let tls = format!("https://127.0.0.1:{}/bytes/{{bytes}}", server.place.port);
-    let ca = server.place.folder.join("ca.pem").display().to_string();
-    let arguments = |more: &[&str]| {
-        let mut all = vec![
-            "app",
-            "--plain",
-            &plain,
-            "--tls",
-            &tls,
-            "--repetitions",
-            "2",
-            "--duration",
-            "10ms",
-            "--warm-up",
-            "10ms",
-            "--payloads",
-            "1,10k",
-        ]
-        .into_iter()
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
-        all.extend(more.iter().map(|&word| word.to_owned()));
-        all
-    };
-    let ask = |more: &[&str]| {
-        let all = arguments(more);
-        let words: Vec<&str> = all.iter().map(String::as_str).collect();
-        bench(&folder, &words)
-    };
-    let ran = ask(&["--ca", &ca, "--svg", "app.svg", "--json"]);
+    let short = "--repetitions 2 --duration 10ms --warm-up 10ms --payloads 1,10k";
+    let mut words = vec!["app", "--plain", &plain, "--tls", &tls];
+    words.extend(short.split(' '));
+    words.extend(more);
+    bench(folder, &words)
+}
+
+#[test]
+fn an_application_is_asked_over_every_way_and_a_verdict_given() {
+    let application = application();
+    let folder = Folder::new();
+    let ca = application.0.place.folder.join("ca.pem");
+    let ca = ca.display().to_string();
+    let ran = ask(
+        &folder,
+        &application,
+        &["--ca", &ca, "--svg", "app.svg", "--json"],
+    );
     assert_eq!(ran.code, Some(0), "{}", ran.all());
     let found = json(&ran);
-    let names: Vec<_> = found["ways"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|way| way["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "plaintext",
-            "own TLS",
-            "Tollgate, http mode",
-            "Tollgate, tcp mode"
-        ]
-    );
-    for way in found["ways"].as_array().unwrap() {
+    let ways = found["ways"].as_array().unwrap();
+    let expected = [
+        "plaintext",
+        "own TLS",
+        "Tollgate, http mode",
+        "Tollgate, tcp mode",
+    ];
+    assert_eq!(ways.len(), expected.len(), "{found}");
+    for (way, name) in ways.iter().zip(expected) {
+        assert_eq!(way["name"], name);
         let cells = way["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 2);
-        assert!(
-            cells
-                .iter()
-                .all(|cell| cell["requests"].as_u64().unwrap() >= 2)
-        );
+        for cell in cells {
+            assert!(cell["requests"].as_u64().unwrap() >= 2, "{way}");
+        }
     }
     let worth = found["verdict"]["worth"].as_str().unwrap();
     assert!(
@@ -307,22 +290,23 @@ fn an_application_is_asked_over_every_way_and_a_verdict_given() {
     );
     let svg = folder.read("app.svg");
     assert!(svg.contains("Tollgate, tcp mode") && svg.trim_end().ends_with("</svg>"));
+}
 
-    let text = ask(&["--insecure", "--fresh"]);
+#[test]
+fn an_application_can_be_asked_anew_each_time_but_not_by_a_stranger() {
+    let application = application();
+    let folder = Folder::new();
+    let text = ask(&folder, &application, &["--insecure", "--fresh"]);
     assert_eq!(text.code, Some(0), "{}", text.all());
     assert!(
         text.out.contains("Verdict: ") && text.out.contains("full handshake"),
         "{}",
         text.all()
     );
-
     // The authority of somebody else does not vouch for the application.
     let other = tollgate_testkit::Authority::new("somebody else");
     folder.write("other.pem", other.root_pem());
-    other
-        .server(LeafKind::EcdsaP256, &["localhost"])
-        .write(&folder, "other");
-    let refused = ask(&["--ca", "other.pem"]);
+    let refused = ask(&folder, &application, &["--ca", "other.pem"]);
     assert_eq!(refused.code, Some(3), "{}", refused.all());
     assert!(
         refused.all().contains("own TLS") && refused.all().contains("--insecure"),
