@@ -81,12 +81,12 @@ const fn by(phase: u8, measure: Phase, per_figure_millis: u64, seconds: f64) -> 
 }
 
 const MEASURES: &[Measure] = &[
-    by(1, super::asymmetric::measure, 500, 15.0),
-    by(2, super::derivation::measure, 250, 45.0),
-    by(3, super::records::measure, 300, 15.0),
-    by(4, super::handshake_memory::measure, 500, 15.0),
-    by(5, super::connection_memory::measure, 500, 30.0),
-    by(6, super::resumption::measure, 500, 15.0),
+    by(1, super::asymmetric::measure, 500, 14.0),
+    by(2, super::derivation::measure, 250, 20.0),
+    by(3, super::records::measure, 300, 6.0),
+    by(4, super::handshake_memory::measure, 500, 20.0),
+    by(5, super::connection_memory::measure, 500, 45.0),
+    by(6, super::resumption::measure, 500, 20.0),
 ];
 
 /// The phases that can be measured.
