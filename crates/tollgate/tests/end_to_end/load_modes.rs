@@ -475,90 +475,93 @@ fn an_open_loop_counts_time_from_when_an_operation_was_due() {
     assert_eq!(result["late_starts"], 0);
 }
 
+/// Arguments that make no sense, and what the answer must say.
+const REFUSED: &[(&str, &str)] = &[
+    ("tps nowhere --insecure", "is not HOST:PORT"),
+    (
+        "tps TARGET --insecure --hit-rate 1.5",
+        "give a number from 0 to 1",
+    ),
+    (
+        "tps TARGET --insecure --early-data-rate 0.5 --hit-rate 0.5 --method POST",
+        "POST is not",
+    ),
+    (
+        "tps TARGET --insecure --early-data-rate 0.5 --hit-rate 0.5 --body-size 10",
+        "with a body",
+    ),
+    (
+        "tps TARGET --insecure --early-data-rate 0.5",
+        "ask for it with --hit-rate",
+    ),
+    (
+        "tps TARGET --insecure --early-data-rate 0.5 --hit-rate 1 --tls12",
+        "it needs TLS 1.3",
+    ),
+    (
+        "requests TARGET --insecure --early-data-rate 1 --hit-rate 1",
+        "outside of the mode tps",
+    ),
+    ("tps TARGET --insecure --alpn h3", "speaks http/1.1 and h2"),
+    ("requests TARGET --insecure --streams 4", "--alpn h2"),
+    (
+        "requests TARGET --insecure --no-request",
+        "use the mode tps",
+    ),
+    (
+        "tps TARGET --insecure --source localhost",
+        "is no source address",
+    ),
+    ("tps TARGET --insecure --source ::1", "same family"),
+    (
+        "tps TARGET --insecure --suites TLS_NULL",
+        "an example is TLS_AES_128_GCM_SHA256",
+    ),
+    ("tps TARGET --insecure --groups x448", "there are x25519"),
+    (
+        "tps TARGET --insecure --schemes md5",
+        "examples are ecdsa_secp256r1_sha256",
+    ),
+    ("tps TARGET --insecure --body-size 1x", "is not a size"),
+    ("tps TARGET --insecure --duration 5", "has no unit"),
+    (
+        "tps TARGET --insecure --watch 4294967295",
+        "no process 4294967295",
+    ),
+    ("tps TARGET --insecure -c 0", "more than zero"),
+    (
+        "tps TARGET --insecure -c 2 -t 3",
+        "more threads than connections",
+    ),
+    ("tps TARGET --insecure --rate 0", "more than zero"),
+    (
+        "tps TARGET --insecure --path index.html",
+        "a path begins with /",
+    ),
+    (
+        "tps TARGET --insecure --header nothing",
+        "write 'Name: value'",
+    ),
+    (
+        "tps TARGET --insecure --header Host:x",
+        "set by the load run itself",
+    ),
+    ("tps TARGET --ca missing.pem", "missing.pem"),
+    ("mix TARGET --insecure", "at least one of --tps"),
+    ("mix TARGET --insecure --tps 5 --apart", "--watch"),
+    ("hold TARGET --insecure 100000000", "open files are needed"),
+    ("hold TARGET --insecure --operations 5", "give a duration"),
+    (
+        "tps TARGET --insecure --server-names ca.key",
+        "cannot read names",
+    ),
+];
+
 #[test]
 fn wrong_input_is_refused_with_what_is_allowed() {
     let place = Place::new();
     let target = format!("127.0.0.1:{}", place.port);
-    for (words, part) in [
-        ("tps nowhere --insecure", "is not HOST:PORT"),
-        (
-            "tps TARGET --insecure --hit-rate 1.5",
-            "give a number from 0 to 1",
-        ),
-        (
-            "tps TARGET --insecure --early-data-rate 0.5 --hit-rate 0.5 --method POST",
-            "POST is not",
-        ),
-        (
-            "tps TARGET --insecure --early-data-rate 0.5 --hit-rate 0.5 --body-size 10",
-            "with a body",
-        ),
-        (
-            "tps TARGET --insecure --early-data-rate 0.5",
-            "ask for it with --hit-rate",
-        ),
-        (
-            "tps TARGET --insecure --early-data-rate 0.5 --hit-rate 1 --tls12",
-            "it needs TLS 1.3",
-        ),
-        (
-            "requests TARGET --insecure --early-data-rate 1 --hit-rate 1",
-            "outside of the mode tps",
-        ),
-        ("tps TARGET --insecure --alpn h3", "speaks http/1.1 and h2"),
-        ("requests TARGET --insecure --streams 4", "--alpn h2"),
-        (
-            "requests TARGET --insecure --no-request",
-            "use the mode tps",
-        ),
-        (
-            "tps TARGET --insecure --source localhost",
-            "is no source address",
-        ),
-        ("tps TARGET --insecure --source ::1", "same family"),
-        (
-            "tps TARGET --insecure --suites TLS_NULL",
-            "an example is TLS_AES_128_GCM_SHA256",
-        ),
-        ("tps TARGET --insecure --groups x448", "there are x25519"),
-        (
-            "tps TARGET --insecure --schemes md5",
-            "examples are ecdsa_secp256r1_sha256",
-        ),
-        ("tps TARGET --insecure --body-size 1x", "is not a size"),
-        ("tps TARGET --insecure --duration 5", "has no unit"),
-        (
-            "tps TARGET --insecure --watch 4294967295",
-            "no process 4294967295",
-        ),
-        ("tps TARGET --insecure -c 0", "more than zero"),
-        (
-            "tps TARGET --insecure -c 2 -t 3",
-            "more threads than connections",
-        ),
-        ("tps TARGET --insecure --rate 0", "more than zero"),
-        (
-            "tps TARGET --insecure --path index.html",
-            "a path begins with /",
-        ),
-        (
-            "tps TARGET --insecure --header nothing",
-            "write 'Name: value'",
-        ),
-        (
-            "tps TARGET --insecure --header Host:x",
-            "set by the load run itself",
-        ),
-        ("tps TARGET --ca missing.pem", "missing.pem"),
-        ("mix TARGET --insecure", "at least one of --tps"),
-        ("mix TARGET --insecure --tps 5 --apart", "--watch"),
-        ("hold TARGET --insecure 100000000", "open files are needed"),
-        ("hold TARGET --insecure --operations 5", "give a duration"),
-        (
-            "tps TARGET --insecure --server-names ca.key",
-            "cannot read names",
-        ),
-    ] {
+    for (words, part) in REFUSED {
         let words = words.replace("TARGET", &target);
         let mut arguments = vec!["load"];
         arguments.extend(words.split_whitespace());
