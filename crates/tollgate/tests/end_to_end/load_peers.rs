@@ -1,5 +1,9 @@
 //! `tollgate load` against nginx and HAProxy: their own logs say what the run says.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_testkit::free_port;
@@ -9,19 +13,28 @@ use crate::peers::Peer;
 use crate::server::Place;
 use crate::tools::eventually;
 
-/// nginx that logs version, resumption and early data of each request.
-fn nginx(place: &Place, listen: &str, more: &str) -> Peer {
-    let port = free_port();
+/// A server of nginx that logs version, resumption and early data of each request.
+fn site(place: &Place, port: u16, listen: &str, more: &str) -> String {
     let folder = place.folder.path().display();
-    let body = format!(
-        "http {{ log_format tls '$ssl_protocol reused=$ssl_session_reused early=$early $request_length'; \
-         server {{ listen 127.0.0.1:{port} ssl {listen}; {more} \
+    format!(
+        "server {{ listen 127.0.0.1:{port} ssl {listen}; {more} \
          access_log {folder}/tls.log tls; keepalive_requests 100000; client_max_body_size 10m; \
          ssl_certificate ecdsa.pem; ssl_certificate_key ecdsa.key; ssl_protocols TLSv1.2 TLSv1.3; \
          ssl_session_cache shared:one:1m; set $early $ssl_early_data; \
-         location / {{ return 200 \"hello\"; }} }} }}"
-    );
+         location / {{ return 200 \"hello\"; }} }} "
+    )
+}
+
+/// nginx with these sites, one of which listens on `port`.
+fn nginx_with(place: &Place, port: u16, sites: &str) -> Peer {
+    let format = "$ssl_protocol reused=$ssl_session_reused early=$early to=$server_port";
+    let body = format!("http {{ log_format tls '{format}'; {sites} }}");
     Peer::nginx(place, port, &body)
+}
+
+fn nginx(place: &Place, listen: &str, more: &str) -> Peer {
+    let port = free_port();
+    nginx_with(place, port, &site(place, port, listen, more))
 }
 
 /// Lines of nginx's log, once there are at least `least`.
@@ -60,28 +73,159 @@ fn nginx_resumes_the_share_that_was_asked_for() {
     }
 }
 
+/// What stands in front of two servers: most connections with early data go to the one that takes it,
+/// every tenth to the one that does not.
+///
+/// nginx tells of early data only while it still waits for the client's Finished, which on a short way
+/// has often overtaken the request's handling. Here it cannot: the client gets nothing of the server's
+/// flight, and so sends no Finished, before the server has answered the early data.
+struct Crossing {
+    address: SocketAddr,
+    /// Connections whose ClientHello announced early data.
+    announced: Arc<AtomicU64>,
+}
+
+/// A server that does not take early data gets every so many-th connection that has some.
+const DECLINED_EVERY: u64 = 10;
+
+impl Crossing {
+    /// Its threads end with the tests.
+    fn start(takes: SocketAddr, declines: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let announced = Arc::new(AtomicU64::new(0));
+        let shared = Arc::clone(&announced);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, announced) = (client.unwrap(), Arc::clone(&shared));
+                // How a connection ends shows at its ends.
+                std::thread::spawn(move || cross(client, takes, declines, &announced));
+            }
+        });
+        Self { address, announced }
+    }
+}
+
+fn cross(
+    mut client: TcpStream,
+    takes: SocketAddr,
+    declines: SocketAddr,
+    announced: &AtomicU64,
+) -> std::io::Result<()> {
+    let hello = record(&mut client)?;
+    let early = announces_early_data(&hello);
+    let declined =
+        early && announced.fetch_add(1, Ordering::SeqCst) % DECLINED_EVERY == DECLINED_EVERY - 1;
+    let mut server = TcpStream::connect(if declined { declines } else { takes })?;
+    for end in [&client, &server] {
+        end.set_nodelay(true)?;
+    }
+    server.write_all(&hello)?;
+    let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    std::thread::spawn(move || pass(from_client, to_server));
+    if early && !declined {
+        // EncryptedExtensions, Finished, and then what was answered; each in a record of its own.
+        let (mut held, mut sealed) = (Vec::new(), 0);
+        while sealed < 3 {
+            let record = record(&mut server)?;
+            sealed += u32::from(record[0] == 23);
+            held.extend(record);
+        }
+        client.write_all(&held)?;
+    }
+    pass(server, client);
+    Ok(())
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream) {
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// One TLS record with its header.
+fn record(from: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut record = vec![0; 5];
+    from.read_exact(&mut record)?;
+    let end = 5 + number(&record, 3);
+    record.resize(end, 0);
+    from.read_exact(&mut record[5..])?;
+    Ok(record)
+}
+
+/// Two bytes of `bytes` as a number.
+fn number(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+/// Whether the ClientHello in this record has the extension `early_data`.
+fn announces_early_data(record: &[u8]) -> bool {
+    assert_eq!((record[0], record[5]), (22, 1), "no ClientHello");
+    // Behind the headers: version, random, session id, cipher suites, compression methods.
+    let mut at = 9 + 2 + 32;
+    at += 1 + usize::from(record[at]);
+    at += 2 + number(record, at);
+    at += 1 + usize::from(record[at]);
+    at += 2;
+    while at < record.len() {
+        if number(record, at) == 42 {
+            return true;
+        }
+        at += 4 + number(record, at + 2);
+    }
+    false
+}
+
 #[test]
 fn nginx_takes_the_early_data_that_the_run_says_it_took() {
     let place = Place::new();
-    let peer = nginx(&place, "", "ssl_early_data on;");
-    let target = peer.address().to_string();
-    let more = "--insecure --tls13 --hit-rate 0.9 --early-data-rate 0.5 -c 2 --warm-up 0s --operations 400 --duration 60s";
-    let result = reached(&load(&place, "tps", &target, more));
+    let (takes, declines) = (free_port(), free_port());
+    // The same key, so that a ticket of one is good at the other, which gives none itself: all
+    // tickets that the client has allow early data.
+    place.folder.write_secret("tickets.key", [7; 48]);
+    let key = "ssl_session_ticket_key tickets.key;";
+    let sites = site(&place, takes, "", &format!("{key} ssl_early_data on;"))
+        + &site(
+            &place,
+            declines,
+            "",
+            &format!("{key} ssl_conf_command NumTickets 0;"),
+        );
+    let peer = nginx_with(&place, takes, &sites);
+    let crossing = Crossing::start(peer.address(), SocketAddr::from(([127, 0, 0, 1], declines)));
+    // One connection at a time, and early data on every eighth: neither the first ones, which may
+    // belong to the warm-up, nor the one that would follow the last has any, so all of it counts.
+    let more = "--insecure --tls13 --hit-rate 0.5 --early-data-rate 0.25 -c 1 --warm-up 0s --operations 400 --duration 60s";
+    let result = reached(&load(&place, "tps", &crossing.address.to_string(), more));
     let early = &result["early_data"];
-    let (sent, accepted) = (
-        early["sent"].as_u64().unwrap(),
-        early["accepted"].as_u64().unwrap(),
-    );
+    let count = |what: &str| early[what].as_u64().unwrap();
     let resumed = result["handshakes"]["resumed"].as_u64().unwrap();
-    assert!(
-        (sent as f64 / resumed as f64 - 0.5).abs() <= 0.01,
+    let share = count("sent") as f64 / resumed as f64;
+    assert!((share - 0.25).abs() <= 0.01, "{result}");
+    assert_eq!(
+        count("sent"),
+        crossing.announced.load(Ordering::SeqCst),
         "{result}"
     );
-    assert_eq!(early["rejected"], 0, "{result}");
-    let log = lines(&place, 400);
-    let took = log.iter().filter(|line| line.contains("early=1")).count() as u64;
-    // nginx says so only of requests that it handles before the client's Finished is there, so not of all.
-    assert!(took > 0 && took <= accepted + 3, "{took} and {accepted}");
+    assert_eq!(
+        count("rejected"),
+        count("sent") / DECLINED_EVERY,
+        "{result}"
+    );
+    assert!(count("rejected") > 0, "{result}");
+    assert_eq!(
+        count("accepted"),
+        count("sent") - count("rejected"),
+        "{result}"
+    );
+    let log = lines(&place, 401);
+    let said = |early: &str, port: u16| {
+        let (early, to) = (format!("early={early} "), format!("to={port}"));
+        let is = |line: &&String| line.contains(&early) && line.ends_with(&to);
+        log.iter().filter(is).count() as u64
+    };
+    assert_eq!(said("1", takes), count("accepted"), "{log:?}");
+    assert_eq!(said("1", declines), 0, "{log:?}");
+    assert_eq!(said("", declines), count("rejected"), "{log:?}");
 }
 
 #[test]
