@@ -17,8 +17,14 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 /// jemalloc: steady, small here, and able to tell what each connection holds.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// For comparison: see `bench/allocators`.
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Terminates TLS, and knows what TLS costs.
 #[derive(Debug, Parser)]
