@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustls::SignatureScheme;
@@ -27,7 +28,7 @@ pub use error::MaterialError;
 pub use findings::{EXPIRES_SOON, MaterialFinding, Severity};
 pub use inspect::{Description, client_identity, describe, inspect};
 pub(crate) use made::key_pair;
-pub use made::{Made, make_self_signed};
+pub use made::{Made, make_self_signed, make_self_signed_for};
 pub use trust::ClientTrust;
 
 /// A certificate chain with the key that fits it. Cheap to clone.
@@ -75,6 +76,19 @@ impl Certificate {
     /// When `kind` is an RSA length other than 2048, 3072 or 4096, or a name is none.
     pub fn self_signed(kind: CertificateKind, names: &[&str]) -> Result<Self, MaterialError> {
         let made = make_self_signed(kind, names)?;
+        Self::from_pem(made.chain_pem.as_bytes(), made.key_pem.as_bytes())
+    }
+
+    /// As [`Certificate::self_signed`], valid from one time to another.
+    ///
+    /// # Errors
+    /// As [`Certificate::self_signed`].
+    pub fn self_signed_for(
+        kind: CertificateKind,
+        names: &[&str],
+        validity: Range<UnixTime>,
+    ) -> Result<Self, MaterialError> {
+        let made = make_self_signed_for(kind, names, validity)?;
         Self::from_pem(made.chain_pem.as_bytes(), made.key_pem.as_bytes())
     }
 

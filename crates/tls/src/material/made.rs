@@ -1,7 +1,10 @@
 //! Certificates made here, for a demonstration without files and for tests.
 
+use std::ops::Range;
+use std::time::Duration;
+
 use rcgen::{CertificateParams, DnType, KeyPair, RsaKeySize};
-use tollgate_terms::CertificateKind;
+use tollgate_terms::{CertificateKind, UnixTime};
 use zeroize::Zeroizing;
 
 use super::MaterialError;
@@ -20,6 +23,26 @@ pub struct Made {
 /// # Errors
 /// When `kind` is an RSA length that is not made here, or a name is none.
 pub fn make_self_signed(kind: CertificateKind, names: &[&str]) -> Result<Made, MaterialError> {
+    make(kind, names, None)
+}
+
+/// As [`make_self_signed`], valid from one time to another as certificates usually are.
+///
+/// # Errors
+/// As [`make_self_signed`].
+pub fn make_self_signed_for(
+    kind: CertificateKind,
+    names: &[&str],
+    validity: Range<UnixTime>,
+) -> Result<Made, MaterialError> {
+    make(kind, names, Some(validity))
+}
+
+fn make(
+    kind: CertificateKind,
+    names: &[&str],
+    validity: Option<Range<UnixTime>>,
+) -> Result<Made, MaterialError> {
     let refused = |reason: String| MaterialError::NotMade {
         names: names.join(", "),
         reason,
@@ -33,6 +56,11 @@ pub fn make_self_signed(kind: CertificateKind, names: &[&str]) -> Result<Made, M
         parameters
             .distinguished_name
             .push(DnType::CommonName, first);
+    }
+    if let Some(validity) = validity {
+        let epoch = rcgen::date_time_ymd(1970, 1, 1);
+        parameters.not_before = epoch + Duration::from_secs(validity.start.0);
+        parameters.not_after = epoch + Duration::from_secs(validity.end.0);
     }
     let certificate = parameters
         .self_signed(&key)

@@ -104,6 +104,11 @@ fn every_kind_is_made_and_read_back() {
         assert!(made.certified_key().keys_match().is_ok());
         assert!(!codes(&made.findings(START)).contains(&"expired"));
     }
+    let year = UnixTime(1_800_000_000)..UnixTime(1_831_536_000);
+    let made =
+        Certificate::self_signed_for(CertificateKind::EcdsaP256, &["localhost"], year.clone());
+    let made = made.unwrap();
+    assert_eq!(made.not_before()..made.not_after(), year);
     let refused = Certificate::self_signed(CertificateKind::Rsa(1024), &["localhost"]);
     assert!(matches!(refused, Err(MaterialError::NotMade { .. })));
 }

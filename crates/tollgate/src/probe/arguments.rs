@@ -27,8 +27,8 @@ Exit codes: 0 fine, 1 findings or an expectation missed, 2 wrong input, 3 no con
 #[command(after_help = AFTER_HELP)]
 pub struct ProbeArguments {
     /// Server to probe: HOST, HOST:PORT, an address, or [IPV6]:PORT.
-    #[arg(value_name = "HOST[:PORT]")]
-    target: String,
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "verbose")]
+    target: Option<String>,
     #[command(flatten)]
     way: Way,
     #[command(flatten)]
@@ -171,8 +171,8 @@ pub(super) struct Output {
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(super) expect: Vec<Expected>,
     /// Say more: the chain, and each connection of --repeat.
-    #[arg(short, long, value_name = "N", num_args = 0..=1, default_value_t = 0, default_missing_value = "1")]
-    pub(super) verbose: u8,
+    #[arg(short, long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    verbose: Option<String>,
 }
 
 /// Tools whose output is imitated.
@@ -241,6 +241,17 @@ fn profile(text: &str) -> Result<&'static Profile, String> {
     })
 }
 
+fn is_number(word: &str) -> bool {
+    word.parse::<u8>().is_ok()
+}
+
+impl Output {
+    /// Whether more is to be said.
+    pub(super) fn is_verbose(&self) -> bool {
+        self.verbose.as_deref().is_some_and(|level| level != "0")
+    }
+}
+
 impl ProbeArguments {
     /// The question in the words of the laboratory.
     ///
@@ -271,8 +282,23 @@ impl ProbeArguments {
             ticket_wait: self.how_often.ticket_wait,
             timeout: self.way.timeout,
             contents: self.ask.contents,
-            ..ProbeOptions::new(Target::parse(&self.target)?)
+            ..ProbeOptions::new(Target::parse(self.target()?)?)
         })
+    }
+
+    /// The target, which clap takes for the number of `-v` when it stands right behind that.
+    fn target(&self) -> Result<&str, ProbeError> {
+        let behind = self.output.verbose.as_deref();
+        match (&self.target, behind.filter(|word| !is_number(word))) {
+            (Some(target), None) => Ok(target),
+            (None, Some(target)) => Ok(target),
+            (Some(target), Some(word)) => Err(ProbeError::Input(format!(
+                "{word:?} is one target too many beside {target:?}; -v takes a number or nothing"
+            ))),
+            (None, None) => Err(ProbeError::Input(
+                "no server to probe; write tollgate probe HOST[:PORT]".into(),
+            )),
+        }
     }
 
     fn endpoints(&self) -> Result<Vec<Endpoint>, ProbeError> {

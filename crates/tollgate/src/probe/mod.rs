@@ -158,14 +158,14 @@ impl<'a> Plain<'a> {
             json(connection);
             return;
         }
-        if self.arguments.how_often.repeat.is_some() && output.verbose == 0 {
+        if self.arguments.how_often.repeat.is_some() && !output.is_verbose() {
             return;
         }
         let text = match output.compat {
             Some(Compatible::Tlshake) => connection.tlshake(),
             None => connection.text(Look {
                 colors: std::io::stdout().is_terminal() && say::colors_wanted(),
-                chain: output.chain || output.verbose > 0,
+                chain: output.chain || output.is_verbose(),
             }),
         };
         let gap = match self.printed {

@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate_terms::CertificateKind;
+use tollgate_terms::{CertificateKind, UnixTime};
 use tollgate_tls::material::{Certificate, MaterialError};
 
 /// Names and addresses that the certificates are for.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// How long the certificates are good: a year, longer than any demonstration.
+const LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Stand for the certificates in the configuration text; never opened.
 const ECDSA: &str = "/in-memory/ecdsa.pem";
@@ -25,11 +29,13 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// A demo in front of the small backend at `backend`.
+    /// A demo in front of the small backend at `backend`, with certificates that are good from an hour
+    /// before `now`, for clients whose clock is slow.
     ///
     /// # Errors
     /// When the certificates cannot be made.
-    pub fn new(backend: SocketAddr) -> Result<Self, MaterialError> {
+    pub fn new(backend: SocketAddr, now: UnixTime) -> Result<Self, MaterialError> {
+        let valid = now - Duration::from_secs(60 * 60)..now + LIFETIME;
         let text = format!(
             "# What serve --demo serves; a production file names its own certificates and backends.\n\
              listeners:\n\
@@ -47,13 +53,15 @@ impl Demo {
         );
         Ok(Self {
             text,
-            ecdsa: Arc::new(Certificate::self_signed(
+            ecdsa: Arc::new(Certificate::self_signed_for(
                 CertificateKind::EcdsaP256,
                 &NAMES,
+                valid.clone(),
             )?),
-            rsa: Arc::new(Certificate::self_signed(
+            rsa: Arc::new(Certificate::self_signed_for(
                 CertificateKind::Rsa(2048),
                 &NAMES,
+                valid,
             )?),
         })
     }

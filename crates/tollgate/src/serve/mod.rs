@@ -493,7 +493,7 @@ async fn origin(arguments: ServeArguments) -> Result<Origin, Failure> {
     let backend = console::demo_backend()
         .await
         .map_err(|error| Failure::Broke(format!("demo backend: {error}")))?;
-    demo::Demo::new(backend)
+    demo::Demo::new(backend, setup::now())
         .map(Origin::Demo)
         .map_err(|error| Failure::Broke(error.to_string()))
 }

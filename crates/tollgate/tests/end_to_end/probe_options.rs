@@ -201,3 +201,18 @@ fn help_is_in_groups_and_names_every_alias() {
         assert!(help.out.contains(text), "{text} is not in\n{}", help.out);
     }
 }
+
+#[test]
+fn a_target_right_behind_the_short_option_for_more_is_still_the_target() {
+    let place = Place::new();
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let ran = place.tollgate(&["probe", "-v", &nobody]);
+    assert_eq!(ran.code, Some(3), "{}", ran.all());
+    assert!(ran.err.contains(&nobody), "{}", ran.all());
+    let ran = place.tollgate(&["probe", "-v", "one.test", "another.test"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.all());
+    assert!(ran.err.contains("one target too many"), "{}", ran.all());
+    let ran = place.tollgate(&["probe", "-v", "1"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.all());
+    assert!(ran.err.contains("no server to probe"), "{}", ran.all());
+}
