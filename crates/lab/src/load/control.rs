@@ -23,6 +23,15 @@ pub(crate) enum Stage {
     Over,
 }
 
+/// Whether an operation has taken one of those that a run is limited to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// It has, or there is no limit.
+    Taken,
+    /// It began in the warm-up, and takes one if it ends in the measured window.
+    Open,
+}
+
 /// The signals of a run, from the one who conducts it to all who work and back.
 pub(crate) struct Control {
     stage: watch::Sender<Stage>,
@@ -66,25 +75,31 @@ impl Control {
     }
 
     /// Whether another operation may begin. Those of the warm-up do not use up the limit.
-    pub(crate) fn may_start(&self) -> bool {
-        match self.limit {
-            None => true,
-            Some(_) if *self.stage.borrow() == Stage::WarmUp => true,
-            Some(limit) => self.started.fetch_add(1, Ordering::Relaxed) < limit,
+    pub(crate) fn may_start(&self) -> Option<Slot> {
+        if self.limit.is_some() && *self.stage.borrow() == Stage::WarmUp {
+            return Some(Slot::Open);
+        }
+        self.take_slot().then_some(Slot::Taken)
+    }
+
+    /// Whether an operation that has ended in the measured window is within the limit.
+    pub(crate) fn may_count(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::Taken => true,
+            Slot::Open => self.take_slot(),
         }
     }
 
-    /// Whether one more finished operation is within the limit; the last one is news.
-    pub(crate) fn may_finish(&self) -> bool {
-        let before = self.finished.fetch_add(1, Ordering::Relaxed);
-        match self.limit {
-            None => true,
-            Some(limit) => {
-                if before + 1 == limit {
-                    self.news.notify_one();
-                }
-                before < limit
-            }
+    fn take_slot(&self) -> bool {
+        self.limit
+            .is_none_or(|limit| self.started.fetch_add(1, Ordering::Relaxed) < limit)
+    }
+
+    /// One more operation has ended and counts; the last one is news.
+    pub(crate) fn finish(&self) {
+        let finished = 1 + self.finished.fetch_add(1, Ordering::Relaxed);
+        if self.limit.is_some_and(|limit| finished >= limit) {
+            self.news.notify_one();
         }
     }
 
@@ -112,5 +127,35 @@ impl Control {
         while !self.is_used_up() {
             self.news.notified().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_of_the_warm_up_takes_its_place_when_it_ends_in_the_window() {
+        let control = Control::new(Some(2));
+        let early = control.may_start();
+        assert_eq!(early, Some(Slot::Open));
+        control.enter(Stage::Measured);
+        assert_eq!(control.may_start(), Some(Slot::Taken));
+        assert!(control.may_count(Slot::Open));
+        assert_eq!(control.may_start(), None, "two have begun that will count");
+        assert!(!control.may_count(Slot::Open));
+        control.finish();
+        assert!(!control.is_used_up());
+        control.finish();
+        assert!(control.is_used_up());
+    }
+
+    #[test]
+    fn without_a_limit_everything_counts() {
+        let control = Control::new(None);
+        assert_eq!(control.may_start(), Some(Slot::Taken));
+        assert!(control.may_count(Slot::Open));
+        control.finish();
+        assert!(!control.is_used_up());
     }
 }

@@ -12,7 +12,7 @@ use tollgate_tls::client::Intent;
 use tollgate_tls::{Buffers, ClientSite};
 
 use super::connection::{After, Connection, Scratch, scratch};
-use super::control::{Control, SharedTally, Stage, counting};
+use super::control::{Control, SharedTally, Slot, Stage, counting};
 use super::dial::Dialer;
 use super::error::LoadError;
 use super::http2::Shared;
@@ -234,8 +234,13 @@ impl Lane {
         }
     }
 
-    /// When the next operation was due, which is now in a closed loop. `None` at the end.
-    async fn next(&self) -> Option<Instant> {
+    /// When the next operation was due, which is now in a closed loop, and whether it has its place in the
+    /// limit. `None` at the end.
+    async fn next(&self) -> Option<(Instant, Slot)> {
+        // Without a warm-up nothing is to happen that is not counted. What is held makes the run begin.
+        if self.plan.options.warm_up.is_zero() && self.part.mode != Mode::Hold {
+            self.control.reached(Stage::Measured).await;
+        }
         let due = match &self.pace {
             None => Instant::now(),
             Some(pace) => {
@@ -244,17 +249,18 @@ impl Lane {
                 due
             }
         };
-        (!self.control.is_over() && self.control.may_start()).then_some(due)
+        if self.control.is_over() {
+            return None;
+        }
+        Some((due, self.control.may_start()?))
     }
 
-    fn account(&self, failed: Option<&Trouble>, named: &Named, took: Duration) {
-        let done = failed.map_or(Ok(()), Err);
+    fn account(&self, slot: Slot, failed: Option<&Trouble>, named: &Named, took: Duration) {
         let mut tally = counting(&self.tally);
-        if self.control.is_used_up() {
-            return;
-        }
-        if tally.operation(done, named.request.body_bytes(), took) {
-            self.control.may_finish();
+        if tally.is_measuring() && self.control.may_count(slot) {
+            let done = failed.map_or(Ok(()), Err);
+            tally.operation(done, named.request.body_bytes(), took);
+            self.control.finish();
         }
     }
 
@@ -336,10 +342,10 @@ impl Lane {
 
     /// Connection, handshake, request, response, close; again and again.
     async fn keep_shaking_hands(&self) {
-        while let Some(due) = self.next().await {
+        while let Some((due, slot)) = self.next().await {
             let done = self.transaction(due).await;
             let took = done.as_ref().map_or(Duration::ZERO, |took| *took);
-            self.account(done.as_ref().err(), &self.names[0], took);
+            self.account(slot, done.as_ref().err(), &self.names[0], took);
             if done.is_err() {
                 sleep(AFTER_FAILURE).await;
             }
@@ -388,18 +394,18 @@ impl Lane {
     }
 
     async fn not_opened(&self, trouble: &Trouble) -> Turn {
-        if !self.control.may_start() {
+        let Some(slot) = self.control.may_start() else {
             return Turn::Over;
-        }
-        self.account(Some(trouble), &self.names[0], Duration::ZERO);
+        };
+        self.account(slot, Some(trouble), &self.names[0], Duration::ZERO);
         sleep(AFTER_FAILURE).await;
         Turn::Again
     }
 
     async fn ask_in_turn(&self, connection: &mut Connection, named: &Named) -> Turn {
-        while let Some(due) = self.next().await {
+        while let Some((due, slot)) = self.next().await {
             let done = self.ask_alone(connection, named).await;
-            self.account(done.as_ref().err(), named, due.elapsed());
+            self.account(slot, done.as_ref().err(), named, due.elapsed());
             match done {
                 Ok(After::Open) => {}
                 Ok(After::Closing) => return Turn::Again,
@@ -434,9 +440,9 @@ impl Lane {
 
     async fn ask_over(&self, shared: &Shared, at: usize) -> Turn {
         let named = &self.names[at];
-        while let Some(due) = self.next().await {
+        while let Some((due, slot)) = self.next().await {
             let done = self.ask_shared(shared, named).await;
-            self.account(done.as_ref().err(), named, due.elapsed());
+            self.account(slot, done.as_ref().err(), named, due.elapsed());
             if done.is_err() {
                 sleep(AFTER_FAILURE).await;
             }
@@ -480,11 +486,11 @@ impl Lane {
             while tasks.len() >= self.part.connections {
                 opened.extend(tasks.join_next().await.and_then(Result::ok).flatten());
             }
-            let Some(due) = self.next().await else {
+            let Some((due, slot)) = self.next().await else {
                 break;
             };
             let lane = Rc::clone(self);
-            tasks.spawn_local(async move { lane.open_and_use(due).await });
+            tasks.spawn_local(async move { lane.open_and_use(due, slot).await });
         }
         while let Some(joined) = tasks.join_next().await {
             opened.extend(joined.ok().flatten());
@@ -492,7 +498,7 @@ impl Lane {
         opened
     }
 
-    async fn open_and_use(&self, due: Instant) -> Option<Open> {
+    async fn open_and_use(&self, due: Instant, slot: Slot) -> Option<Open> {
         let done = async {
             let (mut open, named) = self.open().await?;
             self.ask(&mut open, named).await?;
@@ -502,7 +508,7 @@ impl Lane {
             Ok(open) => (Ok(()), Some(open)),
             Err(trouble) => (Err(trouble), None),
         };
-        self.account(done.as_ref().err(), &self.names[0], due.elapsed());
+        self.account(slot, done.as_ref().err(), &self.names[0], due.elapsed());
         open
     }
 }

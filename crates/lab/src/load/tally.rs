@@ -279,16 +279,13 @@ impl Tally {
         }
     }
 
-    /// An operation is over, whose request had a body of `sent` bytes. Returns whether it counts.
-    pub(crate) fn operation(
-        &mut self,
-        done: Result<(), &Trouble>,
-        sent: u64,
-        took: Duration,
-    ) -> bool {
-        if self.phase != Phase::Measured {
-            return false;
-        }
+    /// Whether operations that end now count.
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.phase == Phase::Measured
+    }
+
+    /// An operation is over that counts, whose request had a body of `sent` bytes.
+    pub(crate) fn operation(&mut self, done: Result<(), &Trouble>, sent: u64, took: Duration) {
         for counts in [&mut self.counts, &mut self.lately] {
             match done {
                 Ok(()) => {
@@ -299,7 +296,6 @@ impl Tally {
                 Err(trouble) => *counts.failures.entry(trouble.to_string()).or_default() += 1,
             }
         }
-        true
     }
 
     /// An operation begins now that was due at `due`.
