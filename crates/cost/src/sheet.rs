@@ -65,9 +65,9 @@ pub struct Steadiness {
     pub readings: u64,
     /// Middle of the readings, in nanoseconds.
     pub median_nanoseconds: f64,
-    /// A tenth of the readings were lower.
+    /// A quarter of the readings were lower.
     pub low_nanoseconds: f64,
-    /// A tenth of the readings were higher.
+    /// A quarter of the readings were higher.
     pub high_nanoseconds: f64,
 }
 
@@ -77,12 +77,14 @@ impl Steadiness {
         let median = Measured::of(readings)?.median;
         let mut sorted = readings.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let tenth = sorted.len() / 10;
+        // A figure is the middle of its repetitions: a neighbour who disturbs fewer than a quarter of them
+        // does not move it.
+        let quarter = sorted.len() / 4;
         Some(Self {
             readings: sorted.len() as u64,
             median_nanoseconds: median,
-            low_nanoseconds: sorted[tenth],
-            high_nanoseconds: sorted[sorted.len() - 1 - tenth],
+            low_nanoseconds: sorted[quarter],
+            high_nanoseconds: sorted[sorted.len() - 1 - quarter],
         })
     }
 
