@@ -6,6 +6,7 @@
 mod exposition;
 mod families;
 mod json;
+pub mod view;
 
 pub use families::{open_metrics, prometheus};
 pub use json::json;
