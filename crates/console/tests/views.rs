@@ -36,6 +36,8 @@ fn snapshot() -> Snapshot {
         server_name: None,
         alpn: None,
         client: None,
+        ticket_age: None,
+        early_data_offered: false,
     };
     meter.accepted(0);
     meter.opened(0, "http");

@@ -36,6 +36,8 @@ fn facts() -> HandshakeFacts {
             fingerprint_sha256: String::new(),
             alternative_names: Vec::new(),
         })),
+        ticket_age: None,
+        early_data_offered: false,
     }
 }
 

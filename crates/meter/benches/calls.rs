@@ -39,6 +39,8 @@ fn main() {
         server_name: None,
         alpn: None,
         client: None,
+        ticket_age: None,
+        early_data_offered: false,
     };
     time("handshake", |n| {
         meter.handshake((n & 7) as usize, 0, &facts, n & 1023);

@@ -36,6 +36,8 @@ fn full() -> HandshakeFacts {
         server_name: None,
         alpn: None,
         client: None,
+        ticket_age: None,
+        early_data_offered: false,
     }
 }
 

@@ -1,8 +1,12 @@
 //! What one handshake turned out to be.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{CertificateKind, CipherSuite, NamedGroup, ServerName, SignatureScheme, TlsVersion};
+use crate::{
+    CertificateKind, CipherSuite, CpuTime, NamedGroup, ServerName, SignatureScheme, TlsVersion,
+};
 
 /// Full or resumed, as negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,6 +129,34 @@ pub struct HandshakeFacts {
     pub alpn: Option<Arc<str>>,
     /// Verified client certificate, from this handshake or the one that it resumes.
     pub client: Option<Box<ClientIdentity>>,
+    /// How long ago the ticket or stored session was made that was taken up, in whole seconds; `None`
+    /// when the handshake is full, and to a client.
+    pub ticket_age: Option<Duration>,
+    /// Whether the client offered early data.
+    pub early_data_offered: bool,
+}
+
+/// What one handshake took of our own CPU, in its two phases. Waiting and the kernel are not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandshakeCost {
+    /// Key exchange and signature.
+    pub asymmetric: CpuTime,
+    /// Everything else: parsing, key schedule, transcript, certificates, tickets.
+    pub derivation: CpuTime,
+}
+
+impl HandshakeCost {
+    /// Both phases together.
+    pub fn total(self) -> CpuTime {
+        CpuTime(self.asymmetric.0.saturating_add(self.derivation.0))
+    }
+}
+
+impl AddAssign for HandshakeCost {
+    fn add_assign(&mut self, other: Self) {
+        self.asymmetric += other.asymmetric;
+        self.derivation += other.derivation;
+    }
 }
 
 /// Who can act on a failure.

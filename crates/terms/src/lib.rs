@@ -8,7 +8,8 @@ mod names;
 mod units;
 
 pub use facts::{
-    ClientIdentity, Culprit, HandshakeFacts, HandshakeKind, ResumptionMethod, ResumptionMiss,
+    ClientIdentity, Culprit, HandshakeCost, HandshakeFacts, HandshakeKind, ResumptionMethod,
+    ResumptionMiss,
 };
 pub use names::{
     CertificateKind, CipherSuite, NamedGroup, ServerName, ServerNameError, SignatureScheme,

@@ -19,7 +19,7 @@ use tollgate_keys::{Duty, Lifetimes, Ring};
 use tollgate_terms::{ResumptionMethod, ResumptionMiss, UnixTime};
 
 use crate::timing::{Part, part};
-use crate::trace;
+use crate::trace::{self, Found};
 
 /// RFC 8446, section 4.6.1.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
@@ -188,16 +188,24 @@ struct Binding {
     policy: u64,
     /// When its first full handshake was, whatever number of tickets ago.
     made: UnixTime,
+    /// How long after that this ticket or entry was made; below seven days, as sessions are.
+    after: Duration,
 }
 
 impl Binding {
     const BYTES: usize = 24;
 
+    /// Seconds since 1970 take this many bits of eight bytes until the year 36,812; the seconds after
+    /// that are in front of them.
+    const MADE_BITS: u32 = 40;
+
     fn write(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.site.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.policy.to_be_bytes());
-        bytes[16..].copy_from_slice(&self.made.0.to_be_bytes());
+        let made = self.made.0 & ((1 << Self::MADE_BITS) - 1);
+        let after = self.after.as_secs().min(MAX_LIFETIME.as_secs()) << Self::MADE_BITS;
+        bytes[16..].copy_from_slice(&(after | made).to_be_bytes());
         bytes
     }
 
@@ -205,11 +213,13 @@ impl Binding {
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (site, rest) = bytes.split_first_chunk()?;
         let (policy, rest) = rest.split_first_chunk()?;
-        let (made, rest) = rest.split_first_chunk()?;
+        let (times, rest) = rest.split_first_chunk()?;
+        let times = u64::from_be_bytes(*times);
         let binding = Self {
             site: u64::from_be_bytes(*site),
             policy: u64::from_be_bytes(*policy),
-            made: UnixTime(u64::from_be_bytes(*made)),
+            made: UnixTime(times & ((1 << Self::MADE_BITS) - 1)),
+            after: Duration::from_secs(times >> Self::MADE_BITS),
         };
         Some((binding, rest))
     }
@@ -228,14 +238,13 @@ impl SiteSessions {
     /// What a session made now is bound to. A session that grows out of an earlier one keeps that
     /// one's age, or else a client could carry a secret or an identity on for ever.
     fn binding(&self) -> Binding {
-        let made = match trace::current().found {
-            Some((_, made)) => made,
-            None => self.resumption.clock.now(),
-        };
+        let now = self.resumption.clock.now();
+        let made = trace::current().found.map_or(now, |found| found.made);
         Binding {
             site: self.site,
             policy: self.policy,
             made,
+            after: now.since(made),
         }
     }
 
@@ -252,10 +261,16 @@ impl SiteSessions {
         if binding.policy != self.policy {
             return Err(ResumptionMiss::PolicyChanged);
         }
-        if self.resumption.clock.now().since(binding.made) >= self.resumption.lifetime() {
+        let now = self.resumption.clock.now();
+        if now.since(binding.made) >= self.resumption.lifetime() {
             return Err(ResumptionMiss::Expired);
         }
-        trace::note(|trace| trace.found = Some((method, binding.made)));
+        let found = Found {
+            method,
+            made: binding.made,
+            age: now.since(binding.made + binding.after),
+        };
+        trace::note(|trace| trace.found = Some(found));
         Ok(session)
     }
 

@@ -206,6 +206,7 @@ pub struct Handshake {
     trace: Trace,
     offered: Offered,
     server_name: Option<ServerName>,
+    early_data: bool,
     alpn: Arc<[Arc<str>]>,
     held: Vec<u8>,
     /// Of a TLS 1.3 connection, once it has them.
@@ -242,6 +243,7 @@ impl Handshake {
             },
             offered: offered(hello, tls13),
             server_name: hello.server_name.clone(),
+            early_data: hello.early_data,
             alpn: Arc::clone(&site.alpn),
             held: Vec::new(),
             secrets: None,
@@ -311,7 +313,7 @@ impl Handshake {
     fn facts(&self) -> HandshakeFacts {
         let common = self.connection.common();
         let kind = match (common.handshake_kind(), self.trace.found) {
-            (Some(Kind::Resumed), Some((method, _))) => HandshakeKind::Resumed(method),
+            (Some(Kind::Resumed), Some(found)) => HandshakeKind::Resumed(found.method),
             (Some(Kind::FullWithHelloRetryRequest), _) => HandshakeKind::FullWithRetry,
             _ => HandshakeKind::Full,
         };
@@ -348,6 +350,8 @@ impl Handshake {
                 .and_then(|chain| chain.first())
                 .and_then(|end_entity| client_identity(end_entity))
                 .map(Box::new),
+            ticket_age: self.trace.found.filter(|_| resumed).map(|found| found.age),
+            early_data_offered: self.early_data,
         }
     }
 

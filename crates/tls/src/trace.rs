@@ -5,6 +5,7 @@
 //! of a step and takes them back after it. Whoever suspends a step half-way must swap them too.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use rustls::SignatureScheme;
 use tollgate_terms::{CertificateKind, ResumptionMethod, ResumptionMiss, UnixTime};
@@ -16,8 +17,8 @@ pub(crate) struct Trace {
     pub(crate) tls13: bool,
     /// The client takes tickets, so that its TLS 1.2 session need not be stored.
     pub(crate) takes_tickets: bool,
-    /// State that was found for the client: how, and when it was first made.
-    pub(crate) found: Option<(ResumptionMethod, UnixTime)>,
+    /// State that was found for the client.
+    pub(crate) found: Option<Found>,
     /// Why the first state that was looked for could not be used.
     pub(crate) miss: Option<ResumptionMiss>,
     /// Kind of certificate that was chosen.
@@ -26,6 +27,17 @@ pub(crate) struct Trace {
     pub(crate) unsuited: bool,
     /// Scheme of our signature.
     pub(crate) scheme: Option<SignatureScheme>,
+}
+
+/// State of an earlier connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// How it was found.
+    pub(crate) method: ResumptionMethod,
+    /// When its first full handshake was, whatever number of tickets ago.
+    pub(crate) made: UnixTime,
+    /// How long ago this ticket or entry was made.
+    pub(crate) age: Duration,
 }
 
 thread_local! {

@@ -274,6 +274,8 @@ impl ClientHandshake {
                 .and_then(|protocol| std::str::from_utf8(protocol).ok())
                 .map(Arc::from),
             client: None,
+            ticket_age: None,
+            early_data_offered: self.early_data_offered(),
         }
     }
 }
