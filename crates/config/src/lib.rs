@@ -6,7 +6,9 @@
 
 mod address;
 mod agreement;
+mod alarms;
 mod backend;
+mod console;
 mod desk;
 mod finding;
 mod item;
@@ -102,7 +104,13 @@ fn top(top: &mut Section<'_>) -> Config {
         "how clients come back without a full handshake",
         process::resumption,
     );
-    let console = process::console(top, &listeners);
+    let ledger = top.switch(
+        "ledger",
+        true,
+        "counting the CPU of each phase of TLS while serving",
+    );
+    let console = console::console(top, &listeners);
+    let alarms = alarms::alarms(top, ledger);
     let control = process::control(top);
     let log = top.section("log", "the access log", process::log);
     let workers = top.section("workers", "threads that serve", process::workers);
@@ -116,7 +124,9 @@ fn top(top: &mut Section<'_>) -> Config {
         listeners,
         sites,
         resumption,
+        ledger,
         console,
+        alarms,
         control,
         log,
         workers,

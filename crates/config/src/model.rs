@@ -38,8 +38,12 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// `resumption:`
     pub resumption: Resumption,
-    /// `console:` address for metrics; `None` when `console: off`. Default `127.0.0.1:9180`.
-    pub console: Option<Spanned<SocketAddr>>,
+    /// `ledger:` whether the CPU of each phase is counted while serving. Default on.
+    pub ledger: bool,
+    /// `console:` page and metrics; `None` when `console: off`. Default: `127.0.0.1:9180` without a token.
+    pub console: Option<Console>,
+    /// `alarms:`
+    pub alarms: Alarms,
     /// `control:` path of the unix socket that `tollgate reload` speaks to. Default:
     /// `/run/tollgate/control.sock` for root, else `$XDG_RUNTIME_DIR/tollgate/control.sock`,
     /// else `/tmp/tollgate-<uid>/control.sock`; `None` when `control: off`.
@@ -396,6 +400,66 @@ pub enum AcceptMode {
     ReusePort,
     /// The first worker accepts and deals connections out in turn.
     Dispatch,
+}
+
+/// `console:`, an address or a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Console {
+    /// `address:` Default `127.0.0.1:9180`. Not loopback only with a token or a client authority.
+    pub address: Spanned<SocketAddr>,
+    /// `token_file:` a file with the token that a visitor must show, 16 characters or more.
+    pub token_file: Option<Spanned<PathBuf>>,
+    /// `certificate:` the console speaks TLS with it; absent: plain HTTP.
+    pub certificate: Option<CertificateFiles>,
+    /// `client_ca:` PEM bundle; a visitor must show a certificate that it signed. Needs `certificate`.
+    pub client_ca: Option<Spanned<PathBuf>>,
+}
+
+/// `alarms:` from where on each fires; `None` or false for one that is `off`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alarms {
+    /// `hit_rate_below:` resumed over all handshakes, 0.01 to 1. Default 0.7.
+    pub hit_rate_below: Option<f64>,
+    /// `fresh_per_second_above:` full handshakes per second of this instance, 1 to 10 000 000. Default 5000.
+    pub fresh_per_second_above: Option<f64>,
+    /// `fresh_per_second_per_core_above:` the same over the cores there are, 1 to 1 000 000. Default off.
+    pub fresh_per_second_per_core_above: Option<f64>,
+    /// `tls_cpu_above:` CPU of phases 1 to 3 over the cores there are, 0.01 to 1. Default 0.25.
+    pub tls_cpu_above: Option<f64>,
+    /// `cold_cache:` whether the cores needed at 0 % hits are set against the cores there are. Default on.
+    pub cold_cache: bool,
+    /// `requests_per_handshake_fall:` how many times fewer than five minutes ago, 1.5 to 1000. Default 5.
+    pub requests_per_handshake_fall: Option<f64>,
+    /// `certificate_expires_within:` 1 h to 365 days. Default 14 days.
+    pub certificate_expires_within: Option<Duration>,
+    /// `certificate_dearer:` whether a reload onto a dearer kind of certificate raises an alarm. Default on.
+    pub certificate_dearer: bool,
+    /// `unknown_keys_above:` handshakes with a ticket of an unknown key, over all, 0.0001 to 1. Default 0.01.
+    pub unknown_keys_above: Option<f64>,
+    /// `worker_imbalance_above:` connections of the busiest worker over the mean, 1.05 to 1024. Default 1.2.
+    pub worker_imbalance_above: Option<f64>,
+    /// `hold:` how long a condition must hold, and must be gone, before an alarm changes; 1 s to 1 h. Default 30 s.
+    pub hold: Duration,
+    /// `webhook:` told of every alarm that fires or goes quiet. Default: nobody.
+    pub webhook: Option<Webhook>,
+}
+
+/// `alarms: webhook:`, a URL or a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Place of `url:`, for findings.
+    pub span: Span,
+    /// Whether the URL starts with `https://`.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port; 80 or 443 when the URL has none.
+    pub port: u16,
+    /// Path and query, starting with `/`. May hold a secret of the receiver.
+    pub path: String,
+    /// `ca:` PEM bundle that the receiver's certificate is checked against. Default for `https://`:
+    /// `/etc/ssl/certs/ca-certificates.crt`; `None` for `http://`.
+    pub ca: Option<Spanned<PathBuf>>,
 }
 
 /// `limits:` everything that a client can make grow.

@@ -1,5 +1,5 @@
-//! The sections about the whole process: listeners, resumption, log, workers, limits, timeouts,
-//! console and control.
+//! The sections about the whole process: listeners, resumption, log, workers, limits, timeouts and
+//! control.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -484,52 +484,6 @@ pub fn timeouts(section: &mut Section<'_>) -> Timeouts {
             "for running connections to end after SIGTERM or an upgrade",
         ),
     }
-}
-
-/// `console:`
-pub fn console(
-    top: &mut Section<'_>,
-    listeners: &[Listener],
-) -> Option<Spanned<std::net::SocketAddr>> {
-    let default = Some(Spanned {
-        value: std::net::SocketAddr::from(([127, 0, 0, 1], 9_180)),
-        span: Span::default(),
-    });
-    let shape = Shape::Text("address, or off");
-    let about = "address of the metrics page; off for none";
-    let Some(item) = top.field("console", shape, "127.0.0.1:9180", about) else {
-        return default;
-    };
-    if matches!(item.scalar(), Some("off" | "false")) {
-        return None;
-    }
-    let Some(address) = item.parse(address::socket) else {
-        return default;
-    };
-    if !address.ip().is_loopback() {
-        item.warning(
-            format!("`console: {address}` is open to the network"),
-            "anybody who reaches it sees names, backends and traffic",
-            format!(
-                "write \"127.0.0.1:{}\", or keep the port behind a firewall",
-                address.port()
-            ),
-        );
-    }
-    if let Some(listener) = listeners.iter().find(|listener| {
-        address.port() != 0 && listener.address.value == ListenAddress::Ip(address)
-    }) {
-        let line = top.desk.line(listener.address.span);
-        item.error(
-            format!("`console: {address}` is the address of a listener"),
-            format!("the listener is on line {line}"),
-            "give the console a port of its own, such as 127.0.0.1:9180",
-        );
-    }
-    Some(Spanned {
-        value: address,
-        span: item.span(),
-    })
 }
 
 /// `control:`

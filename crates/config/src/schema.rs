@@ -87,7 +87,13 @@ fn section_of(shape: &Shape) -> Option<&[Field]> {
         Shape::Section(fields) => Some(fields),
         Shape::List(inner) => section_of(inner),
         Shape::Either(shapes) => shapes.iter().find_map(section_of),
-        Shape::Text(_) | Shape::Flag | Shape::Count(_) | Shape::Share | Shape::Choice(_) => None,
+        Shape::Text(_)
+        | Shape::Flag
+        | Shape::Count(_)
+        | Shape::Share
+        | Shape::Switch
+        | Shape::Threshold(..)
+        | Shape::Choice(_) => None,
     }
 }
 
@@ -110,6 +116,8 @@ fn takes(shape: &Shape) -> String {
         Shape::Flag => "true or false".into(),
         Shape::Count(range) => format!("{} to {}", range.start(), range.end()),
         Shape::Share => "0 to 1".into(),
+        Shape::Switch => "on or off".into(),
+        Shape::Threshold(low, high) => format!("{low} to {high}, or off"),
         Shape::Choice(words) => crate::suggest::one_of(words),
         Shape::List(inner) => format!("list of {}", takes(inner)),
         Shape::Section(_) => "fields".into(),
@@ -144,6 +152,13 @@ fn shape(shape_: &Shape) -> Value {
             json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() })
         }
         Shape::Share => json!({ "type": ["number", "string"], "minimum": 0, "maximum": 1 }),
+        // An editor that follows YAML 1.1 takes these words for booleans.
+        Shape::Switch => json!({ "enum": ["on", "off", true, false] }),
+        Shape::Threshold(low, high) => json!({ "anyOf": [
+            { "type": "number", "minimum": low, "maximum": high },
+            { "type": "string", "pattern": r"^(off|[0-9][0-9_.]* ?%?)$" },
+            { "enum": [false] },
+        ] }),
         Shape::Choice(words) => json!({ "enum": words }),
         Shape::List(inner) => json!({ "type": "array", "items": shape(inner) }),
         Shape::Section(fields) => section(fields),

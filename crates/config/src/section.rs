@@ -29,6 +29,10 @@ pub enum Shape {
     Count(RangeInclusive<u64>),
     /// A number from 0 to 1.
     Share,
+    /// `on` or `off`.
+    Switch,
+    /// A number from the first to the second, or `off`.
+    Threshold(f64, f64),
     /// One of these words.
     Choice(Vec<&'static str>),
     /// A list of these.
@@ -54,6 +58,11 @@ pub struct Field {
 
 /// Values that are sections.
 impl<'a> Item<'a> {
+    /// Whether the value is the word `off`.
+    pub fn is_off(&self) -> bool {
+        is_off(self.node)
+    }
+
     /// The value as a section; reports anything else and hands out an absent one.
     pub fn section(&self) -> Section<'a> {
         let mut section = Section::absent(self.desk, self.path.clone());
@@ -379,6 +388,73 @@ impl<'a> Section<'a> {
             .unwrap_or(default)
     }
 
+    /// `on` or `off`.
+    pub fn switch(&mut self, name: &'static str, default: bool, about: &'static str) -> bool {
+        let text = if default { "on" } else { "off" };
+        self.field(name, Shape::Switch, text, about)
+            .and_then(|item| item.parse(switch))
+            .unwrap_or(default)
+    }
+
+    /// A number in a range, or `off`.
+    pub fn threshold(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<f64>,
+        default: Option<f64>,
+        about: &'static str,
+    ) -> Option<f64> {
+        let (low, high) = (*range.start(), *range.end());
+        let text = default.map_or_else(|| "off".to_owned(), |value| value.to_string());
+        let Some(item) = self.field(name, Shape::Threshold(low, high), &text, about) else {
+            return default;
+        };
+        if item.is_off() {
+            return None;
+        }
+        let read = |text: &str| {
+            let allowed = |complaint: Complaint| Complaint {
+                allowed: format!("a number from {low} to {high}, or off"),
+                ..complaint
+            };
+            // Where the range ends at 1, the number is a share, and people write shares in per cent.
+            let number = if high <= 1.0 {
+                value::share(text)
+            } else {
+                value::number(text)
+            }
+            .map_err(allowed)?;
+            if range.contains(&number) {
+                return Ok(number);
+            }
+            let (low, high) = (low.to_string(), high.to_string());
+            Err(allowed(out_of_range(number < *range.start(), &low, &high)))
+        };
+        item.parse(read).map_or(default, Some)
+    }
+
+    /// A duration in a range, or `off`.
+    pub fn duration_or_off(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+        about: &'static str,
+    ) -> Option<Duration> {
+        let off = self
+            .fields
+            .iter()
+            .any(|given| given.name == name && is_off(given.node));
+        if off {
+            let text = value::duration_text(default);
+            self.field(name, Shape::Text("duration, or off"), &text, about);
+            return None;
+        }
+        let duration = self.duration(name, range, default, about);
+        self.reshape(name, Shape::Text("duration, or off"));
+        Some(duration)
+    }
+
     /// A whole number in a range.
     pub fn count(
         &mut self,
@@ -435,7 +511,16 @@ impl<'a> Section<'a> {
         self.field(name, Shape::Text("duration"), &text, about)
             .and_then(|item| {
                 item.parse(|text| {
-                    let duration = value::duration(text)?;
+                    let duration = value::duration(text).map_err(|complaint| {
+                        // Nobody means seconds where an hour is the least.
+                        if *range.start() >= Duration::from_secs(3_600)
+                            && text.parse::<f64>().is_ok()
+                        {
+                            complaint.help(format!("write {text}d for days, or {text}h for hours"))
+                        } else {
+                            complaint
+                        }
+                    })?;
                     if range.contains(&duration) {
                         return Ok(duration);
                     }
@@ -484,6 +569,25 @@ fn flag(text: &str) -> Result<bool, Complaint> {
             })
         }
     }
+}
+
+fn switch(text: &str) -> Result<bool, Complaint> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => {
+            let complaint = value::complain("is not on or off", "on or off");
+            Err(match text.to_ascii_lowercase().as_str() {
+                "yes" | "on" | "1" | "true" | "y" => complaint.help("write on"),
+                "no" | "off" | "0" | "false" | "n" => complaint.help("write off"),
+                _ => complaint,
+            })
+        }
+    }
+}
+
+fn is_off(node: &Node) -> bool {
+    matches!(&node.value, Value::Text(text) if matches!(text.as_str(), "off" | "false"))
 }
 
 fn within(

@@ -36,6 +36,11 @@ const ALSO_CALLED: &[(&str, &str, &str)] = &[
     ("client_ca", "client_certificates", "ca"),
     ("mtls", "sites", "client_certificates"),
     ("metrics", "", "console"),
+    ("token", "console", "token_file"),
+    ("bearer_token", "console", "token_file"),
+    ("alerts", "", "alarms"),
+    ("alerting", "", "alarms"),
+    ("for", "alarms", "hold"),
     ("admin", "", "console"),
     ("access_log", "log", "access"),
     ("logging", "", "log"),
@@ -53,6 +58,12 @@ pub fn field(name: &str, path: &str, here: &[&str]) -> String {
     let homes = crate::schema::homes_of(name, path);
     if let Some(near) = nearest(name, here) {
         return format!("did you mean `{near}`?");
+    }
+    if let Some(longer) = here
+        .iter()
+        .find(|field| name.len() > 3 && field.starts_with(name))
+    {
+        return format!("did you mean `{longer}`?");
     }
     if let Some(home) = homes {
         return home;

@@ -164,9 +164,19 @@ pub fn share(text: &str) -> Result<f64, Complaint> {
     }
     let complaint = complain("is not between 0 and 1", allowed);
     if share > 1.0 && share <= 100.0 {
-        return Err(complaint.help(format!("write {number}% for {number} of 100 lines")));
+        return Err(complaint.help(format!("write {number}% for {number} of 100")));
     }
     Err(complaint)
+}
+
+/// A number, whole or not; `_` may group digits.
+pub fn number(text: &str) -> Result<f64, Complaint> {
+    let compact: String = text.chars().filter(|c| *c != '_').collect();
+    compact
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| complain("is not a number", "a number"))
 }
 
 /// Permission bits in octal: `"0660"`, `"660"`, `"0o660"`.

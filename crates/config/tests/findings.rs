@@ -106,7 +106,7 @@ fn the_examples_are_read_without_a_finding() {
 
 #[test]
 fn color_is_added_only_when_asked_for() {
-    let text = "sites: []\nconsole: \"0.0.0.0:1\"\n";
+    let text = "sites: []\nlog: { sample: 0 }\n";
     let findings = read("tls.yaml", text, Path::new(BASE)).unwrap_err();
     assert!(!render("tls.yaml", text, &findings, false).contains('\x1b'));
     assert!(render("tls.yaml", text, &findings, true).contains('\x1b'));

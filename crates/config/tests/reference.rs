@@ -72,7 +72,10 @@ fn a_short_file_gets_every_default() {
     assert_eq!((site.retries, site.passive_health.failures), (1, 3));
     assert_eq!(config.resumption.lifetime, Duration::from_secs(6 * 3_600));
     assert_eq!(config.resumption.session_cache_entries, 20_000);
-    assert_eq!(config.console.unwrap().value.to_string(), "127.0.0.1:9180");
+    assert_eq!(
+        config.console.unwrap().address.value.to_string(),
+        "127.0.0.1:9180"
+    );
     assert!(matches!(config.log.target, LogTarget::File(_)));
     assert_eq!(
         (config.limits.header_bytes, config.limits.body_bytes),

@@ -165,7 +165,7 @@ impl Parent {
     }
 
     fn open_console(&mut self, inherited: Option<std::net::TcpListener>) -> Result<(), Failure> {
-        let Some(address) = self.config.console.as_ref().map(|console| console.value) else {
+        let Some(address) = self.config.console.as_ref().map(|console| console.address.value) else {
             self.console = None;
             return Ok(());
         };
