@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use tokio::sync::mpsc;
 
 use crate::pool::Lease;
 use crate::trailers;
@@ -70,6 +71,7 @@ enum Kind {
     Empty,
     Full(Bytes),
     Incoming(Incoming),
+    Streamed(mpsc::Receiver<Bytes>),
     Tunnel(Box<Tunnel>),
 }
 
@@ -115,6 +117,12 @@ impl Body {
     /// These bytes.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self::of(Kind::Full(bytes.into()), Tie::None)
+    }
+
+    /// Whatever comes through `pieces`, until its last sender is gone. How far a reader may fall behind is
+    /// the channel's bound.
+    pub fn streamed(pieces: mpsc::Receiver<Bytes>) -> Self {
+        Self::of(Kind::Streamed(pieces), Tie::None)
     }
 
     /// The backend's side of a protocol that a `101 Switching Protocols` agrees on; only
@@ -269,6 +277,10 @@ impl HttpBody for Body {
             Kind::Empty | Kind::Tunnel(_) => None,
             Kind::Full(bytes) if bytes.is_empty() => None,
             Kind::Full(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+            Kind::Streamed(pieces) => match pieces.poll_recv(cx) {
+                Poll::Ready(piece) => piece.map(|piece| Ok(Frame::data(piece))),
+                Poll::Pending => return Poll::Pending,
+            },
             Kind::Incoming(incoming) => match Pin::new(incoming).poll_frame(cx) {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
@@ -298,6 +310,7 @@ impl HttpBody for Body {
                 Kind::Empty | Kind::Tunnel(_) => true,
                 Kind::Full(bytes) => bytes.is_empty(),
                 Kind::Incoming(incoming) => incoming.is_end_stream(),
+                Kind::Streamed(_) => false,
             }
     }
 
@@ -306,6 +319,7 @@ impl HttpBody for Body {
             Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Incoming(incoming) => incoming.size_hint(),
+            Kind::Streamed(_) => SizeHint::default(),
         }
     }
 }

@@ -31,6 +31,6 @@ pub use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 pub use page::{plain, text};
 pub use pool::{Checkout, Lease, Pool};
 pub use server::{Closed, Ended, Protocol, ServerLimits, serve};
-pub use simple::serve_simple;
+pub use simple::{AskError, Asker, serve_simple, serve_simple_over};
 pub use upgrade::{Duplex, Tunnelled, bridge};
 pub use watch::ConnectionWatch;
