@@ -26,7 +26,7 @@ mod trust;
 
 pub use error::MaterialError;
 pub use findings::{EXPIRES_SOON, MaterialFinding, Severity};
-pub use inspect::{Description, client_identity, describe, inspect};
+pub use inspect::{Description, client_identity, describe, fingerprint, inspect};
 pub(crate) use made::key_pair;
 pub use made::{Made, make_self_signed, make_self_signed_for};
 pub use trust::ClientTrust;

@@ -112,6 +112,11 @@ pub fn client_identity(der: &[u8]) -> Option<ClientIdentity> {
     })
 }
 
+/// SHA-256 of `bytes`, lower-case hexadecimal.
+pub fn fingerprint(bytes: &[u8]) -> String {
+    hexadecimal(sha256(bytes).as_ref())
+}
+
 pub(super) fn sha256(bytes: &[u8]) -> digest::Digest {
     digest::digest(&digest::SHA256, bytes)
 }
