@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tollgate_console::{json, open_metrics, prometheus, routes};
 use tollgate_meter::{BackendFact, CertificateFact, Direction, Meter, MeterNames, Snapshot};
 use tollgate_terms::{
-    CertificateKind, CipherSuite, Culprit, HandshakeFacts, HandshakeKind, NamedGroup,
+    CertificateKind, CipherSuite, Culprit, HandshakeCost, HandshakeFacts, HandshakeKind, NamedGroup,
     ResumptionMiss, TlsVersion, UnixTime,
 };
 
@@ -42,8 +42,8 @@ fn snapshot() -> Snapshot {
     meter.accepted(0);
     meter.opened(0, "http");
     meter.refused(0, "too_many");
-    meter.handshake(0, 0, &facts, 900);
-    meter.handshake(1, 0, &facts, 75);
+    meter.handshake(0, 0, &facts, 900, HandshakeCost::default());
+    meter.handshake(1, 0, &facts, 75, HandshakeCost::default());
     meter.handshake_failed(0, "no_common_suite", Culprit::Client);
     meter.request(0, "HTTP/2", 200, 1_500);
     meter.request(0, "HTTP/2", 0, 90_000_000);

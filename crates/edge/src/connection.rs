@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tollgate_config::Mode;
 use tollgate_journal::{End, Entry as Line, Event, Peer};
 use tollgate_meter::Direction;
-use tollgate_terms::{Culprit, HandshakeFacts};
+use tollgate_terms::{Culprit, HandshakeCost, HandshakeFacts};
 
 use crate::relay::Tally;
 use crate::roster::{Entry, Overdue};
@@ -215,7 +215,13 @@ impl Connection {
         self.handshake_micros.set(taken);
         if let (Some(site), Some(mode)) = (self.site_place(), self.mode.get()) {
             let mut meter = self.worker.meter.borrow_mut();
-            meter.handshake(site, self.listener_place(), &facts, u64::from(taken));
+            meter.handshake(
+                site,
+                self.listener_place(),
+                &facts,
+                u64::from(taken),
+                HandshakeCost::default(),
+            );
             meter.closed(self.listener_place(), "handshake");
             meter.opened(self.listener_place(), mode_name(mode));
         }

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tollgate_meter::{Direction, Meter, MeterNames};
+use tollgate_meter::{Direction, Meter, MeterNames, RecordDirection};
 use tollgate_terms::{
-    CertificateKind, CipherSuite, Culprit, HandshakeFacts, HandshakeKind, NamedGroup,
-    ResumptionMiss, TlsVersion,
+    CertificateKind, CipherSuite, CpuTime, Culprit, HandshakeCost, HandshakeFacts, HandshakeKind,
+    NamedGroup, ResumptionMiss, TlsVersion,
 };
 
 const CALLS: u64 = 20_000_000;
@@ -42,8 +42,12 @@ fn main() {
         ticket_age: None,
         early_data_offered: false,
     };
+    let cost = HandshakeCost {
+        asymmetric: CpuTime(40_000),
+        derivation: CpuTime(30_000),
+    };
     time("handshake", |n| {
-        meter.handshake((n & 7) as usize, 0, &facts, n & 1023);
+        meter.handshake((n & 7) as usize, 0, &facts, n & 1023, cost);
     });
     time("request", |n| {
         let status = if n & 15 == 0 { 404 } else { 200 };
@@ -51,6 +55,17 @@ fn main() {
     });
     time("bytes", |n| {
         meter.bytes((n & 7) as usize, "tcp", Direction::ClientOut, n);
+    });
+    time("records", |n| {
+        meter.records(facts.suite, RecordDirection::Sealed, 1, n, CpuTime(900));
+    });
+    time("look_up", |_| meter.look_up(CpuTime(900)));
+    time("held", |_| meter.held("http", 1_024));
+    time("closed_after", |n| {
+        meter.closed_after("http", Duration::from_millis(n), 3);
+    });
+    time("unknown_key, made up", |n| {
+        meter.unknown_key(u128::from(n).to_be_bytes());
     });
     time("accepted", |_| meter.accepted(0));
     time("handshake_failed", |_| {

@@ -1,59 +1,77 @@
-//! Counters found by a small number: an open-addressed table that grows to a limit and no further.
+//! Sums found by a small number: an open-addressed table that grows to a limit and no further.
+
+use std::ops::AddAssign;
+
+use tollgate_terms::HandshakeCost;
 
 /// Odd, and spread over all bits (the golden ratio times 2^64, as in Fibonacci hashing).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const FIRST_SLOTS: usize = 32;
 
-/// Counts by key. `cargo bench -p tollgate-meter` shows what it takes beside the standard map.
-#[derive(Clone, Debug)]
-pub(crate) struct Counts {
-    /// Key plus one (zero is an empty slot) and its count; a power of two of them, at most three quarters full.
-    slots: Vec<(u64, u64)>,
-    used: usize,
-    limit: usize,
-    overflow: u64,
+/// How often, and what it cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CountAndCost {
+    pub(crate) count: u64,
+    pub(crate) cost: HandshakeCost,
 }
 
-impl Counts {
-    /// Counts of at most `limit` keys; what comes for further keys is counted together.
+impl AddAssign for CountAndCost {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.cost += other.cost;
+    }
+}
+
+/// Sums by key. `cargo bench -p tollgate-meter` shows what it takes beside the standard map.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums<V> {
+    /// Key plus one (zero is an empty slot) and its sum; a power of two of them, at most three quarters full.
+    slots: Vec<(u64, V)>,
+    used: usize,
+    limit: usize,
+    overflow: V,
+}
+
+impl<V: AddAssign + Copy + Default> Sums<V> {
+    /// Sums of at most `limit` keys; what comes for further keys is added up together.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            slots: vec![(0, 0); FIRST_SLOTS],
+            slots: vec![(0, V::default()); FIRST_SLOTS],
             used: 0,
             limit,
-            overflow: 0,
+            overflow: V::default(),
         }
     }
 
-    /// Adds one to the count of `key`, which is below `u64::MAX`.
-    pub(crate) fn add(&mut self, key: u64) {
+    /// Adds `value` to the sum of `key`, which is below `u64::MAX`.
+    pub(crate) fn add(&mut self, key: u64, value: V) {
         let index = self.slot(key + 1);
-        let (stored, count) = &mut self.slots[index];
+        let (stored, sum) = &mut self.slots[index];
         if *stored != 0 {
-            *count += 1;
+            *sum += value;
             return;
         }
         if self.used == self.limit {
-            self.overflow += 1;
+            self.overflow += value;
             return;
         }
-        (*stored, *count) = (key + 1, 1);
+        (*stored, *sum) = (key + 1, value);
         self.used += 1;
         if self.used * 4 > self.slots.len() * 3 {
             self.grow();
         }
     }
 
-    /// Every key with its count, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+    /// Every key with its sum, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         self.slots
             .iter()
             .filter(|(stored, _)| *stored != 0)
-            .map(|(stored, count)| (stored - 1, *count))
+            .map(|(stored, sum)| (stored - 1, *sum))
     }
 
-    /// What was counted for keys beyond the limit.
-    pub(crate) fn overflow(&self) -> u64 {
+    /// What was added for keys beyond the limit.
+    pub(crate) fn overflow(&self) -> V {
         self.overflow
     }
 
@@ -69,11 +87,11 @@ impl Counts {
     }
 
     fn grow(&mut self) {
-        let doubled = vec![(0, 0); self.slots.len() * 2];
-        for (stored, count) in std::mem::replace(&mut self.slots, doubled) {
+        let doubled = vec![(0, V::default()); self.slots.len() * 2];
+        for (stored, sum) in std::mem::replace(&mut self.slots, doubled) {
             if stored != 0 {
                 let index = self.slot(stored);
-                self.slots[index] = (stored, count);
+                self.slots[index] = (stored, sum);
             }
         }
     }
@@ -93,11 +111,11 @@ mod tests {
             keys in prop::collection::vec(0_u64..200, 0..2_000),
             limit in 1_usize..300,
         ) {
-            let mut counts = Counts::new(limit);
+            let mut counts = Sums::new(limit);
             let mut expected: HashMap<u64, u64> = HashMap::new();
             let mut overflow = 0;
             for key in keys {
-                counts.add(key << 20);
+                counts.add(key << 20, 1_u64);
                 if expected.len() < limit || expected.contains_key(&(key << 20)) {
                     *expected.entry(key << 20).or_default() += 1;
                 } else {

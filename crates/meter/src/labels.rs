@@ -2,7 +2,7 @@
 
 use tollgate_terms::{
     CertificateKind, CipherSuite, HandshakeFacts, HandshakeKind, NamedGroup, ResumptionMethod,
-    ResumptionMiss, TlsVersion,
+    ResumptionMiss, SignatureScheme, TlsVersion,
 };
 
 use crate::names::NOWHERE;
@@ -22,6 +22,35 @@ const SUITES: [CipherSuite; 9] = [
     CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
     CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 ];
+/// Suites by their number, and what is none of them.
+pub(crate) const SUITE_NAMES: [&str; SUITES.len() + 1] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    OTHER,
+];
+/// Schemes of the server's signature.
+pub(crate) const SIGNATURES: [SignatureScheme; 9] = [
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+    SignatureScheme::ECDSA_SECP256R1_SHA256,
+    SignatureScheme::ECDSA_SECP384R1_SHA384,
+    SignatureScheme::RSA_PSS_RSAE_SHA256,
+    SignatureScheme::RSA_PSS_RSAE_SHA384,
+    SignatureScheme::RSA_PSS_RSAE_SHA512,
+    SignatureScheme::ED25519,
+];
+/// Versions by their number.
+pub(crate) const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
+/// Ways to resume, by their number.
+pub(crate) const METHODS: [&str; 2] = ["ticket", "session_cache"];
 const GROUPS: [NamedGroup; 4] = [
     NamedGroup::X25519,
     NamedGroup::X25519MLKEM768,
@@ -84,6 +113,45 @@ impl Direction {
             Self::BackendIn => "backend_in",
             Self::BackendOut => "backend_out",
         }
+    }
+}
+
+/// Which way records went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordDirection {
+    /// Received and decrypted.
+    Opened,
+    /// Encrypted and sent.
+    Sealed,
+}
+
+impl RecordDirection {
+    pub(crate) const ALL: [Self; 2] = [Self::Opened, Self::Sealed];
+
+    /// `"opened"` or `"sealed"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Sealed => "sealed",
+        }
+    }
+}
+
+/// The number of a suite in [`SUITE_NAMES`].
+pub(crate) fn suite_index(suite: CipherSuite) -> usize {
+    position(&SUITES, suite)
+}
+
+/// The number of a scheme in [`SIGNATURES`]; their number for one that is not there.
+pub(crate) fn signature_index(scheme: SignatureScheme) -> usize {
+    position(&SIGNATURES, scheme)
+}
+
+/// The number of a way to resume in [`METHODS`].
+pub(crate) fn method_index(method: ResumptionMethod) -> usize {
+    match method {
+        ResumptionMethod::Ticket => 0,
+        ResumptionMethod::SessionCache => 1,
     }
 }
 
@@ -231,6 +299,19 @@ mod tests {
         }
         for (index, mode) in MODES.into_iter().enumerate() {
             assert_eq!(mode_index(mode), index);
+        }
+        for (index, suite) in SUITES.into_iter().enumerate() {
+            assert_eq!(SUITE_NAMES[index], suite.name());
+            assert_eq!(suite_index(suite), index);
+        }
+        for method in [ResumptionMethod::Ticket, ResumptionMethod::SessionCache] {
+            assert_eq!(METHODS[method_index(method)], method.name());
+        }
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+            assert_eq!(
+                VERSIONS[usize::from(version == TlsVersion::Tls13)],
+                version.name()
+            );
         }
         for bits in [1_024, 2_048, 3_072, 4_096] {
             let kind = CertificateKind::Rsa(bits);

@@ -6,18 +6,26 @@
 //! fixed set, a name from the configuration, or `other`.
 
 mod counts;
+mod distribution;
 mod histogram;
 mod labels;
+mod ledger;
 mod meter;
 mod names;
 mod snapshot;
+mod unknown;
 
+pub use distribution::{
+    Distribution, LIFETIME_BOUNDS_MILLIS, REQUESTS_BOUNDS, TICKET_AGE_BOUNDS_MILLIS,
+};
 pub use histogram::{BOUNDS_MICROS, Histogram};
-pub use labels::Direction;
+pub use labels::{Direction, RecordDirection};
 pub use meter::Meter;
 pub use names::{MeterNames, NOWHERE, Places};
 pub use snapshot::{
-    BackendFact, BackendFailureLabels, ByteLabels, CertificateFact, ConnectionLabels,
-    HandshakeFailureLabels, HandshakeLabels, KindLabel, ListenerLabel, MissLabels, OpenConnections,
-    ProcessFacts, RefusalLabels, RequestLabels, Series, SiteLabel, Snapshot, Timing, WorkerCounts,
+    BackendFact, BackendFailureLabels, ByteLabels, CertificateFact, ConnectionLabels, CpuByPhase,
+    HandshakeFailureLabels, HandshakeLabels, HandshakeSeries, HeldBytes, KeyLabel, KindLabel,
+    Lifetimes, ListenerLabel, LookUps, MethodLabels, MissLabels, OpenConnections, ProcessFacts,
+    RecordSeries, RefusalLabels, RequestLabels, SchemeLabel, Series, SiteLabel, Snapshot, Tickets,
+    Timing, WorkerCounts,
 };

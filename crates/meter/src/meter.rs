@@ -1,15 +1,17 @@
 //! The counters of one worker.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate_terms::{Culprit, HandshakeFacts};
+use tollgate_terms::{CipherSuite, CpuTime, Culprit, HandshakeCost, HandshakeFacts};
 
-use crate::counts::Counts;
-use crate::labels::{self, Direction, KINDS, MISSES, MODES, OTHER};
+use crate::counts::{CountAndCost, Sums};
+use crate::labels::{self, Direction, KINDS, MISSES, MODES, OTHER, RecordDirection};
+use crate::ledger::Ledger;
 use crate::snapshot::{
     BackendFailureLabels, ByteLabels, ConnectionLabels, HandshakeFailureLabels, HandshakeLabels,
-    KindLabel, ListenerLabel, MissLabels, OpenConnections, RefusalLabels, RequestLabels, SiteLabel,
-    Snapshot, WorkerCounts, series, timings,
+    HandshakeSeries, KindLabel, ListenerLabel, MissLabels, OpenConnections, RefusalLabels,
+    RequestLabels, SiteLabel, Snapshot, WorkerCounts, series, timings,
 };
 use crate::{Histogram, MeterNames, NOWHERE, Places};
 
@@ -26,15 +28,16 @@ const BACKEND_REASONS: usize = 1_024;
 #[derive(Clone, Debug)]
 pub struct Meter {
     names: Arc<MeterNames>,
-    handshakes: Counts,
+    handshakes: Sums<CountAndCost>,
     handshake_times: [Histogram; KINDS.len()],
-    requests: Counts,
+    requests: Sums<u64>,
     sites: Vec<SiteCounts>,
     listeners: Vec<ListenerCounts>,
     /// What has a number that is not known.
     stray_site: SiteCounts,
     stray_listener: ListenerCounts,
     worker: WorkerCounts,
+    ledger: Ledger,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -59,9 +62,9 @@ impl Meter {
     /// All counters at zero.
     pub fn new(names: MeterNames) -> Self {
         Self {
-            handshakes: Counts::new(HANDSHAKE_SERIES),
+            handshakes: Sums::new(HANDSHAKE_SERIES),
             handshake_times: Default::default(),
-            requests: Counts::new(REQUEST_SERIES),
+            requests: Sums::new(REQUEST_SERIES),
             sites: vec![SiteCounts::default(); names.sites.len()],
             listeners: vec![ListenerCounts::default(); names.listeners.len()],
             stray_site: SiteCounts::default(),
@@ -70,6 +73,7 @@ impl Meter {
                 worker: names.worker,
                 ..WorkerCounts::default()
             },
+            ledger: Ledger::new(),
             names: Arc::new(names),
         }
     }
@@ -106,10 +110,18 @@ impl Meter {
         self.listener(listener).closed[labels::mode_index(mode)] += 1;
     }
 
-    /// A handshake was completed, `micros` after its first byte.
-    pub fn handshake(&mut self, site: usize, listener: usize, facts: &HandshakeFacts, micros: u64) {
-        self.handshakes
-            .add(labels::handshake_key(site, listener, facts));
+    /// A handshake was completed, `micros` after its first byte, for `cost` of CPU time.
+    pub fn handshake(
+        &mut self,
+        site: usize,
+        listener: usize,
+        facts: &HandshakeFacts,
+        micros: u64,
+        cost: HandshakeCost,
+    ) {
+        let key = labels::handshake_key(site, listener, facts);
+        self.handshakes.add(key, CountAndCost { count: 1, cost });
+        self.ledger.handshake(facts, cost);
         self.handshake_times[labels::kind_index(facts.kind)].add(micros);
         self.worker.handshakes += 1;
         if let Some(miss) = facts.miss {
@@ -131,7 +143,7 @@ impl Meter {
     /// `HTTP/1.1`, `HTTP/2` or `HTTP/1.0`.
     pub fn request(&mut self, site: usize, protocol: &'static str, status: u16, micros: u64) {
         self.requests
-            .add(labels::request_key(site, protocol, status));
+            .add(labels::request_key(site, protocol, status), 1);
         self.site(site).request_times.add(micros);
         self.worker.requests += 1;
     }
@@ -157,12 +169,69 @@ impl Meter {
         self.site(site).retries += 1;
     }
 
+    /// CPU time went into a handshake that is not in the series: one that did not complete, or one with a backend.
+    pub fn handshake_spent(&mut self, cost: HandshakeCost) {
+        self.ledger.handshake_spent(cost);
+    }
+
+    /// `records` records with `bytes` bytes of content were opened or sealed in `time`.
+    pub fn records(
+        &mut self,
+        suite: CipherSuite,
+        direction: RecordDirection,
+        records: u64,
+        bytes: u64,
+        time: CpuTime,
+    ) {
+        self.ledger.records(suite, direction, records, bytes, time);
+    }
+
+    /// The worker was not at rest for this long; the phases are part of it.
+    pub fn busy(&mut self, time: CpuTime) {
+        self.ledger.busy(time);
+    }
+
+    /// Connections that are used as `mode` hold so many bytes more, or less.
+    pub fn held(&mut self, mode: &'static str, bytes: i64) {
+        self.ledger.held(mode, bytes);
+    }
+
+    /// A connection that was last used as `mode` closed; `requests` counts in HTTP mode alone.
+    pub fn closed_after(&mut self, mode: &'static str, lived: Duration, requests: u64) {
+        self.ledger.closed_after(mode, lived, requests);
+    }
+
+    /// A ticket was opened, or a session looked for, in `time`; found or not.
+    pub fn look_up(&mut self, time: CpuTime) {
+        self.ledger.look_up(time);
+    }
+
+    /// A ticket of so many bytes was issued.
+    pub fn ticket(&mut self, bytes: u64) {
+        self.ledger.ticket(bytes);
+    }
+
+    /// A client showed a ticket of a key that is not held here.
+    pub fn unknown_key(&mut self, name: [u8; 16]) {
+        self.ledger.unknown_key(name);
+    }
+
+    /// A client offered early data, and it was not taken.
+    pub fn early_data_refused(&mut self) {
+        self.ledger.early_data_refused();
+    }
+
     /// Everything counted so far, with names. Allocates: best taken from a clone, away from the data path.
     pub fn snapshot(&self) -> Snapshot {
+        let cpu = self.ledger.cpu();
         let mut snapshot = Snapshot {
-            workers: vec![self.worker.clone()],
+            workers: vec![WorkerCounts {
+                cpu,
+                ..self.worker.clone()
+            }],
             ..Snapshot::default()
         };
+        self.ledger.write(&mut snapshot);
         self.write_handshakes(&mut snapshot);
         self.write_listeners(&mut snapshot);
         self.write_requests(&mut snapshot);
@@ -181,7 +250,7 @@ impl Meter {
     }
 
     fn write_handshakes(&self, snapshot: &mut Snapshot) {
-        let counted = self.handshakes.iter().map(|(key, count)| {
+        let counted = self.handshakes.iter().map(|(key, sum)| {
             let words = labels::handshake_words(key);
             let labels = HandshakeLabels {
                 site: self.names.site(words.site),
@@ -192,7 +261,7 @@ impl Meter {
                 certificate: words.certificate,
                 kind: words.kind,
             };
-            (labels, count)
+            HandshakeSeries::new(labels, sum)
         });
         let beyond = HandshakeLabels {
             site: OTHER.into(),
@@ -203,8 +272,10 @@ impl Meter {
             certificate: OTHER,
             kind: OTHER,
         };
-        let overflow = Some(self.handshakes.overflow()).filter(|&count| count > 0);
-        snapshot.handshakes = series(counted.chain(overflow.map(|count| (beyond, count))));
+        let overflow = Some(self.handshakes.overflow()).filter(|sum| sum.count > 0);
+        snapshot.handshakes = HandshakeSeries::sums(
+            counted.chain(overflow.map(|sum| HandshakeSeries::new(beyond, sum))),
+        );
         snapshot.handshake_times = timings(
             KINDS
                 .into_iter()

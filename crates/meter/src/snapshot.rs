@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use tollgate_terms::UnixTime;
 
-use crate::Histogram;
+use crate::counts::CountAndCost;
+use crate::{Distribution, Histogram};
 
 /// A count and what it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +33,7 @@ pub struct Timing<L> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
     /// Completed handshakes.
-    pub handshakes: Vec<Series<HandshakeLabels>>,
+    pub handshakes: Vec<HandshakeSeries>,
     /// Handshakes that were full, by the reason.
     pub resumption_misses: Vec<Series<MissLabels>>,
     /// Handshakes that did not complete.
@@ -55,10 +56,142 @@ pub struct Snapshot {
     pub backend_failures: Vec<Series<BackendFailureLabels>>,
     /// Requests that were sent to a further backend.
     pub retries: Vec<Series<SiteLabel>>,
+    /// CPU time by phase, of all workers.
+    pub cpu: CpuByPhase,
+    /// Records by suite and direction.
+    pub records: Vec<RecordSeries>,
+    /// Bytes that connections hold now, by what they are used for.
+    pub held: Vec<HeldBytes>,
+    /// Age of the tickets and sessions that were taken up; `ticket_ages_millis` in JSON.
+    #[serde(rename = "ticket_ages_millis")]
+    pub ticket_ages: Distribution,
+    /// How long closed connections had lived, by what they were last used for; `lifetimes_millis` in JSON.
+    #[serde(rename = "lifetimes_millis")]
+    pub lifetimes: Vec<Lifetimes>,
+    /// Requests that closed HTTP connections had carried.
+    pub requests_per_connection: Distribution,
+    /// Tickets opened and sessions looked for.
+    pub look_ups: LookUps,
+    /// Tickets issued.
+    pub tickets: Tickets,
+    /// Tickets by the name of their key, where it is not held here.
+    pub unknown_keys: Vec<Series<KeyLabel>>,
+    /// Handshakes whose early data was offered and not taken.
+    pub early_data_refused: u64,
+    /// Resumed handshakes by how they found their state.
+    pub resumptions: Vec<Series<MethodLabels>>,
+    /// Full handshakes by the scheme of the server's signature.
+    pub signatures: Vec<Series<SchemeLabel>>,
     /// Balance of workers.
     pub workers: Vec<WorkerCounts>,
     /// Facts about the whole process, filled in by the binary after merging.
     pub process: ProcessFacts,
+}
+
+/// Completed handshakes of one set of labels, and what they cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HandshakeSeries {
+    /// What they were.
+    #[serde(flatten)]
+    pub labels: HandshakeLabels,
+    /// How many, since the process started.
+    pub count: u64,
+    /// CPU time of key exchange and signatures.
+    pub asymmetric_nanos: u64,
+    /// CPU time of the rest.
+    pub derivation_nanos: u64,
+}
+
+/// CPU time of workers since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CpuByPhase {
+    /// Phase 1: key exchange and signatures.
+    pub asymmetric_nanos: u64,
+    /// Phase 2: the rest of handshakes.
+    pub derivation_nanos: u64,
+    /// Phase 3: records.
+    pub records_nanos: u64,
+    /// All that is no phase: kernel, HTTP, relaying, parsing names.
+    pub not_tls_nanos: u64,
+    /// All of it: what the workers were not at rest.
+    pub busy_nanos: u64,
+}
+
+/// Records of one suite in one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordSeries {
+    /// IANA spelling, or `other`.
+    pub suite: &'static str,
+    /// `opened` or `sealed`.
+    pub direction: &'static str,
+    /// How many.
+    pub records: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// CPU time.
+    pub nanos: u64,
+}
+
+/// Bytes that connections hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldBytes {
+    /// `http`, `tcp`, `passthrough`, `handshake` or `other`.
+    pub mode: &'static str,
+    /// How many now; below zero only for one worker by itself, when another one allocated.
+    pub bytes: i64,
+}
+
+/// How long closed connections had lived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lifetimes {
+    /// What they were last used for: `http`, `tcp`, `passthrough`, `handshake` or `other`.
+    pub mode: &'static str,
+    /// Milliseconds.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+}
+
+/// Tickets opened and sessions looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LookUps {
+    /// How many.
+    pub count: u64,
+    /// CPU time.
+    pub nanos: u64,
+}
+
+/// Tickets issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tickets {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A ticket key that is not held here.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct KeyLabel {
+    /// Its name in hexadecimal, or `other` for names that lost their place.
+    pub key: String,
+    /// Whether the name keeps its place as long as the process lives: the others come and go.
+    pub lasting: bool,
+}
+
+/// How a resumed handshake found its state.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct MethodLabels {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// `ticket` or `session_cache`.
+    pub method: &'static str,
+}
+
+/// A signature scheme.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SchemeLabel {
+    /// Name in the IANA registry, or `other`.
+    pub scheme: &'static str,
 }
 
 /// What a handshake was.
@@ -193,6 +326,9 @@ pub struct WorkerCounts {
     pub handshakes: u64,
     /// Requests answered.
     pub requests: u64,
+    /// CPU time by phase.
+    #[serde(flatten)]
+    pub cpu: CpuByPhase,
 }
 
 /// Facts about the whole process; every field is filled in by the binary.
@@ -200,6 +336,16 @@ pub struct WorkerCounts {
 pub struct ProcessFacts {
     /// Version of Tollgate.
     pub version: String,
+    /// Name of the host.
+    pub host: String,
+    /// When the process started, in seconds since 1970.
+    pub started_seconds: f64,
+    /// Cores that the process may use.
+    pub cores: f64,
+    /// Whether CPU time by phase is kept; where it is not, it is zero everywhere.
+    pub ledger: bool,
+    /// Memory that the session cache holds; `None` where it is not known.
+    pub session_bytes: Option<u64>,
     /// Hash of the configuration in force.
     pub config_hash: String,
     /// Configurations that were taken over.
@@ -248,7 +394,12 @@ pub struct CertificateFact {
 impl Snapshot {
     /// Adds what another worker counted. The process facts of `self` stay.
     pub fn merge(&mut self, other: &Self) {
-        merge_series(&mut self.handshakes, &other.handshakes);
+        let handshakes = std::mem::take(&mut self.handshakes);
+        self.handshakes = HandshakeSeries::sums(
+            handshakes
+                .into_iter()
+                .chain(other.handshakes.iter().cloned()),
+        );
         merge_series(&mut self.resumption_misses, &other.resumption_misses);
         merge_series(&mut self.handshake_failures, &other.handshake_failures);
         merge_timings(&mut self.handshake_times, &other.handshake_times);
@@ -261,6 +412,25 @@ impl Snapshot {
         merge_series(&mut self.backend_failures, &other.backend_failures);
         merge_series(&mut self.retries, &other.retries);
         merge_workers(&mut self.workers, &other.workers);
+        self.cpu.add(other.cpu);
+        self.merge_ledger(other);
+    }
+
+    fn merge_ledger(&mut self, other: &Self) {
+        merge_records(&mut self.records, &other.records);
+        merge_held(&mut self.held, &other.held);
+        merge_lifetimes(&mut self.lifetimes, &other.lifetimes);
+        self.ticket_ages.merge(&other.ticket_ages);
+        self.requests_per_connection
+            .merge(&other.requests_per_connection);
+        self.look_ups.count += other.look_ups.count;
+        self.look_ups.nanos += other.look_ups.nanos;
+        self.tickets.count += other.tickets.count;
+        self.tickets.bytes += other.tickets.bytes;
+        self.early_data_refused += other.early_data_refused;
+        merge_series(&mut self.unknown_keys, &other.unknown_keys);
+        merge_series(&mut self.resumptions, &other.resumptions);
+        merge_series(&mut self.signatures, &other.signatures);
     }
 
     /// How unevenly connections fell on workers: those of the busiest over the mean. 1 is even, the number of
@@ -269,6 +439,51 @@ impl Snapshot {
         let most = self.workers.iter().map(|worker| worker.accepted).max()?;
         let all: u64 = self.workers.iter().map(|worker| worker.accepted).sum();
         (all > 0).then(|| most as f64 * self.workers.len() as f64 / all as f64)
+    }
+}
+
+impl HandshakeSeries {
+    pub(crate) fn new(labels: HandshakeLabels, sum: CountAndCost) -> Self {
+        Self {
+            labels,
+            count: sum.count,
+            asymmetric_nanos: sum.cost.asymmetric.0,
+            derivation_nanos: sum.cost.derivation.0,
+        }
+    }
+
+    /// One per set of labels, in label order.
+    pub(crate) fn sums(parts: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut sums: BTreeMap<HandshakeLabels, Self> = BTreeMap::new();
+        for part in parts {
+            match sums.get_mut(&part.labels) {
+                Some(sum) => {
+                    sum.count += part.count;
+                    sum.asymmetric_nanos += part.asymmetric_nanos;
+                    sum.derivation_nanos += part.derivation_nanos;
+                }
+                None => {
+                    sums.insert(part.labels.clone(), part);
+                }
+            }
+        }
+        sums.into_values().collect()
+    }
+}
+
+impl CpuByPhase {
+    /// Adds another worker's.
+    pub fn add(&mut self, other: Self) {
+        self.asymmetric_nanos += other.asymmetric_nanos;
+        self.derivation_nanos += other.derivation_nanos;
+        self.records_nanos += other.records_nanos;
+        self.not_tls_nanos += other.not_tls_nanos;
+        self.busy_nanos += other.busy_nanos;
+    }
+
+    /// Phases 1 to 3.
+    pub fn tls_nanos(self) -> u64 {
+        self.asymmetric_nanos + self.derivation_nanos + self.records_nanos
     }
 }
 
@@ -336,6 +551,41 @@ fn merge_workers(mine: &mut Vec<WorkerCounts>, theirs: &[WorkerCounts]) {
         sum.accepted += one.accepted;
         sum.handshakes += one.handshakes;
         sum.requests += one.requests;
+        sum.cpu.add(one.cpu);
     }
     *mine = sums.into_values().collect();
+}
+
+fn merge_records(mine: &mut Vec<RecordSeries>, theirs: &[RecordSeries]) {
+    for one in theirs {
+        let same =
+            |sum: &&mut RecordSeries| (sum.suite, sum.direction) == (one.suite, one.direction);
+        match mine.iter_mut().find(same) {
+            Some(sum) => {
+                sum.records += one.records;
+                sum.bytes += one.bytes;
+                sum.nanos += one.nanos;
+            }
+            None => mine.push(one.clone()),
+        }
+    }
+    mine.sort_by_key(|one| (one.suite, one.direction));
+}
+
+fn merge_held(mine: &mut Vec<HeldBytes>, theirs: &[HeldBytes]) {
+    for one in theirs {
+        match mine.iter_mut().find(|sum| sum.mode == one.mode) {
+            Some(sum) => sum.bytes += one.bytes,
+            None => mine.push(one.clone()),
+        }
+    }
+}
+
+fn merge_lifetimes(mine: &mut Vec<Lifetimes>, theirs: &[Lifetimes]) {
+    for one in theirs {
+        match mine.iter_mut().find(|sum| sum.mode == one.mode) {
+            Some(sum) => sum.distribution.merge(&one.distribution),
+            None => mine.push(one.clone()),
+        }
+    }
 }

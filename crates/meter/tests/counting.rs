@@ -7,12 +7,13 @@
 )]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_meter::{Direction, Meter, MeterNames, NOWHERE};
+use tollgate_meter::{Direction, Meter, MeterNames, NOWHERE, RecordDirection};
 use tollgate_terms::{
-    CertificateKind, CipherSuite, Culprit, HandshakeFacts, HandshakeKind, NamedGroup,
-    ResumptionMethod, ResumptionMiss, TlsVersion,
+    CertificateKind, CipherSuite, CpuTime, Culprit, HandshakeCost, HandshakeFacts, HandshakeKind,
+    NamedGroup, ResumptionMethod, ResumptionMiss, TlsVersion,
 };
 
 fn names(worker: usize, sites: &[&str]) -> MeterNames {
@@ -56,9 +57,9 @@ fn resumed() -> HandshakeFacts {
 #[test]
 fn handshakes_are_counted_by_what_they_were() {
     let mut meter = Meter::new(names(0, &["a", "b"]));
-    meter.handshake(0, 0, &full(), 900);
-    meter.handshake(0, 0, &full(), 1_100);
-    meter.handshake(1, 0, &resumed(), 80);
+    meter.handshake(0, 0, &full(), 900, HandshakeCost::default());
+    meter.handshake(0, 0, &full(), 1_100, HandshakeCost::default());
+    meter.handshake(1, 0, &resumed(), 80, HandshakeCost::default());
     let snapshot = meter.snapshot();
     let lines: Vec<String> = snapshot
         .handshakes
@@ -111,7 +112,7 @@ fn a_number_that_is_not_known_counts_as_other() {
     let mut meter = Meter::new(names(0, &["a"]));
     meter.retry(NOWHERE);
     meter.accepted(7);
-    meter.handshake(9, 9, &full(), 1);
+    meter.handshake(9, 9, &full(), 1, HandshakeCost::default());
     meter.request(NOWHERE, "HTTP/2", 421, 1);
     meter.backend_failure(0, 5, "connect_refused");
     meter.backend_failure(9, 0, "connect_refused");
@@ -183,16 +184,126 @@ fn imbalance_is_the_busiest_over_the_mean() {
     assert_eq!(snapshot.accepted[0].count, 4);
 }
 
+fn cost(nanos: u16) -> HandshakeCost {
+    HandshakeCost {
+        asymmetric: CpuTime(nanos.into()),
+        derivation: CpuTime(u64::from(nanos) * 2),
+    }
+}
+
+#[test]
+fn cpu_time_is_added_up_by_phase_and_the_rest_is_not_tls() {
+    let mut meter = Meter::new(names(0, &["a"]));
+    meter.handshake(0, 0, &full(), 1, cost(100));
+    meter.handshake(0, 0, &full(), 1, cost(50));
+    meter.handshake_spent(cost(7));
+    let (sealed, opened) = (RecordDirection::Sealed, RecordDirection::Opened);
+    meter.records(full().suite, sealed, 2, 20_000, CpuTime(30));
+    meter.records(full().suite, opened, 1, 100, CpuTime(3));
+    meter.records(resumed().suite, opened, 1, 100, CpuTime(3));
+    meter.busy(CpuTime(1_000));
+    let snapshot = meter.snapshot();
+    let cpu = snapshot.cpu;
+    assert_eq!((cpu.asymmetric_nanos, cpu.derivation_nanos), (157, 314));
+    assert_eq!((cpu.records_nanos, cpu.busy_nanos), (36, 1_000));
+    assert_eq!(cpu.not_tls_nanos, 1_000 - 157 - 314 - 36);
+    assert_eq!(snapshot.workers[0].cpu, cpu);
+    let series = &snapshot.handshakes[0];
+    assert_eq!(
+        (series.asymmetric_nanos, series.derivation_nanos),
+        (150, 300)
+    );
+    let records: Vec<_> = snapshot
+        .records
+        .iter()
+        .map(|one| (one.suite, one.direction, one.records, one.bytes, one.nanos))
+        .collect();
+    let (one, other) = (
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    );
+    assert_eq!(
+        records,
+        [
+            (one, "opened", 1, 100, 3),
+            (one, "sealed", 2, 20_000, 30),
+            (other, "opened", 1, 100, 3),
+        ]
+    );
+}
+
+#[test]
+fn memory_lifetimes_and_tickets_are_kept_apart_by_what_they_belong_to() {
+    let mut meter = Meter::new(names(0, &["a"]));
+    meter.held("http", 4_000);
+    meter.held("http", -1_000);
+    meter.held("tcp", 2_000);
+    meter.closed_after("http", Duration::from_secs(20), 3);
+    meter.closed_after("tcp", Duration::from_millis(50), 0);
+    meter.ticket(200);
+    meter.look_up(CpuTime(900));
+    meter.unknown_key([7; 16]);
+    let aged = HandshakeFacts {
+        ticket_age: Some(Duration::from_secs(30)),
+        ..resumed()
+    };
+    meter.handshake(0, 0, &aged, 1, HandshakeCost::default());
+    let snapshot = meter.snapshot();
+    let held = |mode| {
+        snapshot
+            .held
+            .iter()
+            .find(|one| one.mode == mode)
+            .unwrap()
+            .bytes
+    };
+    assert_eq!(
+        (held("http"), held("tcp"), held("handshake")),
+        (3_000, 2_000, 0)
+    );
+    let http = snapshot
+        .lifetimes
+        .iter()
+        .find(|one| one.mode == "http")
+        .unwrap();
+    assert_eq!(
+        (http.distribution.count(), http.distribution.sum),
+        (1, 20_000)
+    );
+    assert_eq!(snapshot.requests_per_connection.sum, 3);
+    assert_eq!(snapshot.requests_per_connection.count(), 1, "HTTP alone");
+    assert_eq!((snapshot.tickets.count, snapshot.tickets.bytes), (1, 200));
+    assert_eq!((snapshot.look_ups.count, snapshot.look_ups.nanos), (1, 900));
+    assert_eq!(snapshot.ticket_ages.sum, 30_000);
+    assert_eq!(snapshot.unknown_keys[0].labels.key, "07".repeat(16));
+    assert_eq!(snapshot.resumptions[0].labels.method, "ticket");
+}
+
 /// One thing that happens on a worker.
 fn happen(meter: &mut Meter, (what, site, number): (u8, usize, u16)) {
     match what {
-        0 => meter.handshake(site, 0, &full(), number.into()),
-        1 => meter.handshake(site, 0, &resumed(), number.into()),
+        0 => meter.handshake(site, 0, &full(), number.into(), cost(number)),
+        1 => meter.handshake(site, 0, &resumed(), number.into(), cost(number)),
         2 => meter.request(site, "HTTP/1.1", number, number.into()),
         3 => meter.bytes(site, "tcp", Direction::BackendIn, number.into()),
         4 => meter.retry(site),
         5 => meter.opened(0, "http"),
         6 => meter.backend_failure(site, 0, "timeout"),
+        7 => meter.handshake_spent(cost(number)),
+        8 => meter.records(
+            full().suite,
+            RecordDirection::Sealed,
+            1,
+            number.into(),
+            CpuTime(7),
+        ),
+        9 => meter.held("tcp", i64::from(number) - 300),
+        10 => meter.closed_after("http", Duration::from_millis(number.into()), number.into()),
+        11 => {
+            meter.look_up(CpuTime(number.into()));
+            meter.ticket(number.into());
+        }
+        12 => meter.early_data_refused(),
         _ => meter.handshake_failed(0, "no_common_suite", Culprit::Client),
     }
 }
@@ -200,7 +311,7 @@ fn happen(meter: &mut Meter, (what, site, number): (u8, usize, u16)) {
 proptest! {
     #[test]
     fn merged_workers_equal_one_worker_that_did_it_all(
-        events in prop::collection::vec((0_u8..8, 0_usize..4, 0_u16..600), 0..200),
+        events in prop::collection::vec((0_u8..14, 0_usize..4, 0_u16..600), 0..200),
     ) {
         let sites = ["a", "b", "c"];
         let mut one = Meter::new(names(0, &sites));

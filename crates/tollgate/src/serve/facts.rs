@@ -40,6 +40,7 @@ pub async fn snapshot(edge: &Edge, tallies: &Tallies, resumption: &Resumption) -
             .collect(),
         backends: backends(&reports),
         certificates: certificates(edge.live()),
+        ..ProcessFacts::default()
     };
     whole
 }
