@@ -5,6 +5,7 @@
 //! Reads no clock: times are handed in. What clients send never becomes a label: every label is one of a
 //! fixed set, a name from the configuration, or `other`.
 
+pub mod alarms;
 mod counts;
 mod distribution;
 mod histogram;
