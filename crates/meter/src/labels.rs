@@ -66,6 +66,26 @@ const CERTIFICATES: [&str; 7] = [
     "rsa-4096",
     "rsa",
 ];
+/// Groups by their name, and what is none of them; `none` is a resumed TLS 1.2 handshake.
+pub(crate) const GROUP_NAMES: [&str; GROUPS.len() + 2] = [
+    "x25519",
+    "X25519MLKEM768",
+    "secp256r1",
+    "secp384r1",
+    OTHER,
+    NONE,
+];
+/// Kinds of certificate by their name, and what is none of them.
+pub(crate) const CERTIFICATE_NAMES: [&str; CERTIFICATES.len() + 1] = [
+    "ecdsa-p256",
+    "ecdsa-p384",
+    "ed25519",
+    "rsa-2048",
+    "rsa-3072",
+    "rsa-4096",
+    "rsa",
+    OTHER,
+];
 /// Kinds of handshake that have a histogram of their own.
 pub(crate) const KINDS: [&str; 3] = ["full", "full_with_retry", "resumed"];
 /// Every reason for a resumption miss, by its number.
@@ -304,6 +324,10 @@ mod tests {
             assert_eq!(SUITE_NAMES[index], suite.name());
             assert_eq!(suite_index(suite), index);
         }
+        for (index, group) in GROUPS.into_iter().enumerate() {
+            assert_eq!(GROUP_NAMES[index], group.name());
+        }
+        assert_eq!(CERTIFICATE_NAMES[..CERTIFICATES.len()], CERTIFICATES);
         for method in [ResumptionMethod::Ticket, ResumptionMethod::SessionCache] {
             assert_eq!(METHODS[method_index(method)], method.name());
         }

@@ -9,6 +9,7 @@ pub mod alarms;
 mod counts;
 mod distribution;
 mod histogram;
+mod history;
 mod labels;
 mod ledger;
 mod meter;
@@ -20,6 +21,10 @@ pub use distribution::{
     Distribution, LIFETIME_BOUNDS_MILLIS, REQUESTS_BOUNDS, TICKET_AGE_BOUNDS_MILLIS,
 };
 pub use histogram::{BOUNDS_MICROS, Histogram};
+pub use history::{
+    Configuration, HandshakePart, Held, History, HistoryMark, Interval, Open, RecordTotals, Totals,
+    VersionTotals, WorkerPart,
+};
 pub use labels::{Direction, RecordDirection};
 pub use meter::Meter;
 pub use names::{MeterNames, NOWHERE, Places};

@@ -335,6 +335,7 @@ impl Meter {
                             mode,
                         },
                         open: counts.opened[index].saturating_sub(counts.closed[index]),
+                        opened: counts.opened[index],
                     });
                 }
             }

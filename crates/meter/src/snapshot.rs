@@ -271,6 +271,8 @@ pub struct OpenConnections {
     pub labels: ConnectionLabels,
     /// How many.
     pub open: u64,
+    /// How many there were since the process started, those of now included.
+    pub opened: u64,
 }
 
 /// Why a connection was refused.
@@ -481,6 +483,19 @@ impl CpuByPhase {
         self.busy_nanos += other.busy_nanos;
     }
 
+    /// What was added after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let less = u64::saturating_sub;
+        Self {
+            asymmetric_nanos: less(self.asymmetric_nanos, earlier.asymmetric_nanos),
+            derivation_nanos: less(self.derivation_nanos, earlier.derivation_nanos),
+            records_nanos: less(self.records_nanos, earlier.records_nanos),
+            not_tls_nanos: less(self.not_tls_nanos, earlier.not_tls_nanos),
+            busy_nanos: less(self.busy_nanos, earlier.busy_nanos),
+        }
+    }
+
     /// Phases 1 to 3.
     pub fn tls_nanos(self) -> u64 {
         self.asymmetric_nanos + self.derivation_nanos + self.records_nanos
@@ -528,16 +543,16 @@ fn merge_timings<L: Ord + Clone>(mine: &mut Vec<Timing<L>>, theirs: &[Timing<L>]
 }
 
 fn merge_connections(mine: &mut Vec<OpenConnections>, theirs: &[OpenConnections]) {
-    let both = std::mem::take(mine)
-        .into_iter()
-        .chain(theirs.iter().cloned());
-    *mine = series(both.map(|one| (one.labels, one.open)))
-        .into_iter()
-        .map(|one| OpenConnections {
-            labels: one.labels,
-            open: one.count,
-        })
-        .collect();
+    for one in theirs {
+        match mine.iter_mut().find(|sum| sum.labels == one.labels) {
+            Some(sum) => {
+                sum.open += one.open;
+                sum.opened += one.opened;
+            }
+            None => mine.push(one.clone()),
+        }
+    }
+    mine.sort_by(|a, b| a.labels.cmp(&b.labels));
 }
 
 fn merge_workers(mine: &mut Vec<WorkerCounts>, theirs: &[WorkerCounts]) {
