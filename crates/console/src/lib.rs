@@ -3,11 +3,13 @@
 //! A pure function of the path, the `Accept` header and the snapshot: serves nothing, counts nothing, changes
 //! nothing. The caller listens, asks the workers and sends the answer.
 
+mod assets;
 mod exposition;
 mod families;
 mod json;
 pub mod view;
 
+pub use assets::{Asset, asset};
 pub use families::{open_metrics, prometheus};
 pub use json::json;
 
