@@ -5,12 +5,14 @@
 mod compare;
 mod figure;
 mod measure;
+mod price;
 mod read;
 mod sheet;
 
 pub use compare::{Change, Compared, Comparison, Difference, compare};
 pub use figure::{Figure, Reference, Unit};
 pub use measure::Measured;
+pub use price::{LiveMix, MixEntry, PriceOfMiss, cores_at, price};
 pub use read::SheetError;
 pub use sheet::{Machine, PHASES, PhaseTable, SHEET_VERSION, Sheet, Steadiness};
 
