@@ -182,11 +182,15 @@ impl Worker {
             return;
         }
         self.meter.borrow_mut().opened(place, "handshake");
+        let before = self.ledger.heap();
         let entry = self.roster.join();
         wire.watch(&entry);
         let connection = Connection::new(self, Rc::clone(&entry), listener, addresses, admission);
-        let task = spawn_local(trip::run(connection, wire));
+        let task = spawn_local(trip::run(Rc::clone(&connection), wire));
         self.roster.assign(&entry, task.abort_handle());
+        if let (Some(before), Some(after)) = (before, self.ledger.heap()) {
+            connection.holds_more(after - before);
+        }
     }
 
     /// Counts one more connection of a client, if it may have one.

@@ -54,7 +54,11 @@ impl Account {
             connection: Rc::clone(connection),
             began: Instant::now(),
             protocol: protocol_name(head.version),
-            words: logged.then(|| Box::new(Words::of(head))),
+            words: logged.then(|| {
+                // A line is freed by the thread that writes it.
+                let ledger = &connection.worker.ledger;
+                ledger.for_others(|| Box::new(Words::of(head)))
+            }),
             status: Cell::new(0),
             sent: Cell::new(0),
             received: Cell::new(0),
@@ -189,9 +193,17 @@ impl Drop for Account {
                 meter.bytes(site, "http", Direction::BackendIn, self.received.get());
             }
         }
-        let Some(words) = self.words.take() else {
-            return;
-        };
+        connection.requested();
+        if let Some(words) = self.words.take() {
+            let connection = Rc::clone(connection);
+            let ledger = &connection.worker.ledger;
+            ledger.for_others(|| self.write_line(&connection, *words, end, micros));
+        }
+    }
+}
+
+impl Account {
+    fn write_line(&mut self, connection: &Connection, words: Words, end: End, micros: u64) {
         let is_error = end != End::Complete || self.status.get() >= 500;
         if !connection
             .worker

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use tollgate_config::Mode;
 use tollgate_journal::{End, Entry as Line, Event, Peer};
 use tollgate_meter::Direction;
-use tollgate_terms::{Culprit, HandshakeCost, HandshakeFacts};
+use tollgate_terms::{Culprit, HandshakeFacts};
+use tollgate_tls::Spent;
 
 use crate::relay::Tally;
 use crate::roster::{Entry, Overdue};
@@ -51,6 +52,11 @@ pub struct Connection {
     metered: Cell<(u64, u64)>,
     backend: RefCell<Option<Arc<str>>>,
     ending: RefCell<Ending>,
+    /// Requests that have ended.
+    requests: Cell<u32>,
+    /// Bytes of the heap on this connection's account, and whether they are on that of a served one.
+    held: Cell<i64>,
+    held_as_served: Cell<bool>,
 }
 
 /// How a connection ended, as far as the trip could say.
@@ -108,6 +114,9 @@ impl Connection {
             metered: Cell::new((0, 0)),
             backend: RefCell::new(None),
             ending: RefCell::new(Ending::Unsaid),
+            requests: Cell::new(0),
+            held: Cell::new(0),
+            held_as_served: Cell::new(false),
         })
     }
 
@@ -209,24 +218,54 @@ impl Connection {
     }
 
     /// Notes a completed handshake.
-    pub fn handshaken(&self, facts: HandshakeFacts) {
+    pub fn handshaken(&self, facts: HandshakeFacts, spent: &Spent) {
         // A client may open a connection long before it wants something of it.
         let taken = micros(self.accepted.elapsed()).saturating_sub(self.silent_micros.get());
         self.handshake_micros.set(taken);
         if let (Some(site), Some(mode)) = (self.site_place(), self.mode.get()) {
-            let mut meter = self.worker.meter.borrow_mut();
-            meter.handshake(
-                site,
-                self.listener_place(),
-                &facts,
-                u64::from(taken),
-                HandshakeCost::default(),
-            );
+            let (mut meter, ledger) = (self.worker.meter.borrow_mut(), &self.worker.ledger);
+            let (listener, cost) = (self.listener_place(), ledger.cost(spent));
+            meter.handshake(site, listener, &facts, u64::from(taken), cost);
+            ledger.tickets(spent, &mut meter);
+            if facts.early_data_offered {
+                meter.early_data_refused();
+            }
             meter.closed(self.listener_place(), "handshake");
             meter.opened(self.listener_place(), mode_name(mode));
         }
         // A second handshake on one connection does not exist; if it did, the first one is kept.
         let _ = self.facts.set(Arc::new(facts));
+    }
+
+    /// Notes the end of a request.
+    pub(crate) fn requested(&self) {
+        self.requests.set(self.requests.get().saturating_add(1));
+    }
+
+    fn is_served(&self) -> bool {
+        self.facts.get().is_some() || self.passed_through.get()
+    }
+
+    /// What the connection is used as, in the words of the meter.
+    fn used_as(&self, served: bool) -> &'static str {
+        match (self.mode.get(), served) {
+            (Some(mode), true) => mode_name(mode),
+            (Some(_) | None, _) => "handshake",
+        }
+    }
+
+    /// Puts bytes that its turn has taken, or given back, to the account of what it is used as now.
+    pub(crate) fn holds_more(&self, bytes: i64) {
+        let (before, served) = (self.held.get(), self.is_served());
+        let after = before + bytes;
+        self.held.set(after);
+        let served_before = self.held_as_served.replace(served);
+        if served == served_before && bytes == 0 {
+            return;
+        }
+        let mut meter = self.worker.meter.borrow_mut();
+        meter.held(self.used_as(served_before), -before);
+        meter.held(self.used_as(served), after);
     }
 
     /// Hands the meter what it has not seen yet. In HTTP mode the account of each request counts what
@@ -305,7 +344,7 @@ impl Connection {
 
     /// The line for a connection whose end is the only thing to tell: relays and refusals.
     fn write_line(&self) {
-        let served = self.facts.get().is_some() || self.passed_through.get();
+        let served = self.is_served();
         let (end, error) = self.end_and_error();
         let event = if served {
             Event::Connection
@@ -411,7 +450,7 @@ fn micros(duration: Duration) -> u32 {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.meter_bytes();
-        let served = self.facts.get().is_some() || self.passed_through.get();
+        let served = self.is_served();
         let silent = matches!(
             &*self.ending.borrow(),
             Ending::Refused {
@@ -438,10 +477,10 @@ impl Drop for Connection {
                 }
                 _ => {}
             }
-            match (self.mode.get(), served) {
-                (Some(mode), true) => meter.closed(place, mode_name(mode)),
-                (Some(_) | None, _) => meter.closed(place, "handshake"),
-            }
+            let used_as = self.used_as(served);
+            meter.closed(place, used_as);
+            meter.closed_after(used_as, self.duration(), u64::from(self.requests.get()));
+            meter.held(self.used_as(self.held_as_served.get()), -self.held.get());
         }
         let by_request = self.mode.get() == Some(Mode::Http) && served && !self.ended_in_a_head();
         if !by_request && !silent {

@@ -12,6 +12,7 @@ mod dial;
 mod gateway;
 mod health;
 mod lease;
+mod ledger;
 mod listen;
 mod live;
 mod relay;
@@ -37,6 +38,7 @@ use tollgate_config::{AcceptMode, Config, Limits, ListenAddress};
 use tollgate_journal::Journal;
 
 pub use health::{Change as HealthChange, RESOLVE_INTERVAL, resolve, watch_health};
+pub use ledger::ThreadHeap;
 pub use listen::{ListenError, Listening, Sockets, address_name};
 pub use live::{CertificateSummary, Live, LiveSite, Target, site_label};
 pub use sources::{Loaded, Sources, dearer_certificates};
@@ -75,7 +77,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Starts workers and listens; `inherited` sockets are used where their address is configured.
+    /// Starts workers and listens; `inherited` sockets are used where their address is configured. By
+    /// `heap`, the ledger tells how much memory connections hold; without it, it does not.
     ///
     /// # Errors
     /// When an address cannot be had or the host refuses threads; nothing is left running then.
@@ -84,6 +87,7 @@ impl Edge {
         live: Live,
         journal: Option<&Journal>,
         mut inherited: Sockets,
+        heap: Option<ThreadHeap>,
     ) -> Result<Self, EdgeError> {
         let count = config.workers.count.unwrap_or_else(cores).max(1);
         let sockets = open_sockets(config, count, &mut inherited)?;
@@ -101,6 +105,7 @@ impl Edge {
                 commands,
                 peers: senders.clone(),
                 accept: config.workers.accept,
+                heap,
             };
             let commands = senders[index].clone();
             let thread = match hire(seat, config.workers.pin) {

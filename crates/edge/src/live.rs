@@ -34,6 +34,8 @@ pub struct Live {
     pub timeouts: Timeouts,
     /// Share of access log lines that are written, 0 to 1.
     pub log_sample: f64,
+    /// `ledger:` whether CPU, records and memory of TLS are counted.
+    pub ledger: bool,
     /// Short fingerprint of the configuration text.
     pub hash: String,
     names: HashMap<Box<str>, usize>,
@@ -153,6 +155,7 @@ impl Live {
             limits: config.limits,
             timeouts: config.timeouts,
             log_sample: config.log.sample,
+            ledger: config.ledger,
             hash,
             names,
             wildcards,

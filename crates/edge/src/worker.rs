@@ -15,11 +15,13 @@ use tollgate_balance::{Balancer, PassiveHealth, State, Strategy, Weight};
 use tollgate_config::{AcceptMode, ListenAddress};
 use tollgate_http::{Pool, Protocol};
 use tollgate_journal::{Entry as Line, Journal};
-use tollgate_meter::{Meter, MeterNames, Places, Snapshot};
+use tollgate_meter::{Meter, MeterNames, Places};
+use tollgate_terms::CpuTime;
 use tollgate_tls::Buffers;
 
 use crate::accept::Accepted;
 use crate::gateway::POOL_SWEEPS;
+use crate::ledger::{self, Ledger, ThreadHeap};
 use crate::listen::Listening;
 use crate::live::{Live, LiveSite};
 use crate::roster::Roster;
@@ -27,6 +29,9 @@ use crate::shared::Shared;
 
 /// How often the roster is swept; also the precision of every client timeout.
 const SWEEP: Duration = Duration::from_millis(250);
+
+/// How many sweeps it is from one settling of the ledger to the next.
+const SETTLE_SWEEPS: u32 = 2;
 
 /// Bytes read from a backend at a time (32 KB reads are the measured optimum of the design).
 const SCRATCH_BYTES: usize = 32 * 1024;
@@ -61,8 +66,8 @@ pub type SiteStates = (Arc<str>, Vec<(Arc<str>, State)>);
 pub struct Report {
     /// Number of the worker, from 0.
     pub worker: usize,
-    /// Counters and histograms.
-    pub snapshot: Snapshot,
+    /// Counters and histograms. What is made of them is made by whoever asked, away from the data path.
+    pub meter: Meter,
     /// CPU time of the worker's thread.
     pub cpu: Duration,
     /// Connections open now.
@@ -96,6 +101,7 @@ pub struct Worker {
     pub(crate) meter: RefCell<Meter>,
     pub(crate) roster: Roster,
     pub(crate) buffers: Buffers,
+    pub(crate) ledger: Ledger,
     pub(crate) scratch: RefCell<Box<[u8]>>,
     stage: Cell<Stage>,
     /// Idle connections to backends; a reload keeps those whose backend stays the same.
@@ -139,6 +145,8 @@ pub struct Seat {
     pub peers: Vec<mpsc::UnboundedSender<Command>>,
     /// How connections reach workers.
     pub accept: AcceptMode,
+    /// What tells how many bytes a thread holds.
+    pub heap: Option<ThreadHeap>,
 }
 
 impl Worker {
@@ -151,6 +159,7 @@ impl Worker {
             })),
             roster: Roster::default(),
             buffers: Buffers::new(),
+            ledger: Ledger::new(seat.heap),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             stage: Cell::new(Stage::Serving),
             pool: Pool::new(),
@@ -251,6 +260,7 @@ impl Worker {
             sites,
             places,
         });
+        self.ledger.switch(live.ledger, &self.buffers);
     }
 
     fn obey(self: &Rc<Self>, command: Command) -> bool {
@@ -305,8 +315,16 @@ impl Worker {
         }
     }
 
+    /// Brings the ledger up to date. Returns the thread's CPU time.
+    fn settle(&self) -> CpuTime {
+        let cpu = ledger::thread_cpu();
+        let mut meter = self.meter.borrow_mut();
+        self.ledger.settle(cpu, &self.buffers, &mut meter);
+        cpu
+    }
+
     fn report(&self) -> Report {
-        let clock = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let cpu = self.settle();
         let live = self.live.borrow();
         let backends = live.sites.iter().map(|site| {
             let balancer = site.balancer.borrow();
@@ -324,8 +342,8 @@ impl Worker {
         });
         Report {
             worker: self.index,
-            snapshot: self.meter.borrow().snapshot(),
-            cpu: Duration::new(clock.tv_sec.unsigned_abs(), clock.tv_nsec as u32),
+            meter: self.meter.borrow().clone(),
+            cpu: Duration::from_nanos(cpu.0),
             open: self.roster.open(),
             backends: backends.collect(),
         }
@@ -426,7 +444,10 @@ fn meter_names(live: &Live, worker: usize) -> MeterNames {
 pub fn run(mut seat: Seat) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_park(ledger::parks)
+        .on_thread_unpark(ledger::wakes)
         .build()?;
+    ledger::wakes();
     let local = LocalSet::new();
     local.block_on(&runtime, async move {
         let worker = Worker::new(&seat);
@@ -446,8 +467,11 @@ pub fn run(mut seat: Seat) -> std::io::Result<()> {
 async fn sweep(worker: Rc<Worker>) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    for turn in 0_u32.. {
         ticks.tick().await;
+        if turn.is_multiple_of(SETTLE_SWEEPS) {
+            worker.settle();
+        }
         let now = worker.started.elapsed().as_millis() as u32;
         let timeouts = worker.live.borrow().live.timeouts;
         worker.roster.sweep(now, &timeouts);

@@ -74,7 +74,7 @@ async fn serve(site: ServerSite, body: usize) -> (String, Rc<Seen>) {
             spawn_local(async move {
                 let (hello, raw) = read_hello(&mut io, &buffers).await.ok()?;
                 let shaken = handshake(io, raw, &hello, &site, &buffers).await;
-                let (mut stream, facts) = shaken.ok()?;
+                let (mut stream, facts, _) = shaken.ok()?;
                 let count = match facts.kind.is_resumed() {
                     true => &seen.resumed,
                     false => &seen.full,

@@ -3,6 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::ledger::{Ledger, Taken};
+use crate::timing::CpuClock;
+
 /// Room for the longest handshake message that the library takes (64 KB) and a record on top.
 pub(crate) const INPUT_BYTES: usize = 96 * 1024;
 
@@ -30,6 +33,7 @@ struct Inner {
     gather: RefCell<Box<[u8]>>,
     output: RefCell<Box<[u8]>>,
     flight: RefCell<Vec<u8>>,
+    ledger: Ledger,
 }
 
 impl Buffers {
@@ -40,7 +44,24 @@ impl Buffers {
             gather: RefCell::new(vec![0; RECORD_BYTES].into()),
             output: RefCell::new(vec![0; OUTPUT_BYTES].into()),
             flight: RefCell::new(Vec::new()),
+            ledger: Ledger::default(),
         }))
+    }
+
+    /// Counts from now on what TLS takes, by this clock; `None`, as it begins, counts nothing.
+    ///
+    /// The clock is read some ten times per handshake and twice per batch of records.
+    pub fn count_by(&self, clock: Option<CpuClock>) {
+        self.0.ledger.set_clock(clock);
+    }
+
+    /// What was counted since this was last called, beside the accounts of handshakes that succeeded.
+    pub fn take_counts(&self) -> Taken {
+        self.0.ledger.take()
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.0.ledger
     }
 
     /// Bytes as received.

@@ -52,6 +52,8 @@ pub enum FailureReason {
     CertificateInvalid,
     /// The peer lacks something that we require, such as signature algorithms.
     PeerIncompatible,
+    /// The client does not know the secret of the ticket that it shows (RFC 8446, section 4.2.11.2).
+    WrongBinder,
     /// The peer broke the protocol.
     PeerMisbehaved,
     /// A record that cannot be decrypted or is longer than allowed.
@@ -90,6 +92,7 @@ impl FailureReason {
             Self::CertificateWrongName => "certificate_wrong_name",
             Self::CertificateInvalid => "certificate_invalid",
             Self::PeerIncompatible => "peer_incompatible",
+            Self::WrongBinder => "wrong_binder",
             Self::PeerMisbehaved => "peer_misbehaved",
             Self::BadRecord => "bad_record",
             Self::BadMessage => "bad_message",
@@ -188,6 +191,7 @@ impl From<Failure> for std::io::Error {
 fn judge(side: Side, error: &Error) -> (FailureReason, Culprit) {
     let reason = match error {
         Error::PeerIncompatible(what) => incompatible(what),
+        Error::PeerMisbehaved(PeerMisbehaved::IncorrectBinder) => FailureReason::WrongBinder,
         Error::PeerMisbehaved(PeerMisbehaved::IllegalMiddleboxChangeCipherSpec)
         | Error::InappropriateMessage { .. }
         | Error::InappropriateHandshakeMessage { .. }

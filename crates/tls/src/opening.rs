@@ -11,6 +11,7 @@ use tollgate_terms::HandshakeFacts;
 use crate::buffers::{Buffers, READ_BYTES};
 use crate::failure::{Failure, Side};
 use crate::hello::{ClientHello, HelloError, MAX_HELLO_BYTES, Reader, Reading};
+use crate::ledger::{Account, Spent};
 use crate::server::{Handshake, Progress, ServerSite};
 use crate::stream::TlsStream;
 
@@ -40,7 +41,20 @@ pub fn alert_bytes(description: u8) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, description]
 }
 
-/// Waits for a whole ClientHello. Returns it with all raw bytes received, which [`handshake`] needs.
+/// Everything received so far: what a handshake begins with.
+pub struct Heard {
+    bytes: Vec<u8>,
+    account: Account,
+}
+
+impl Heard {
+    /// The bytes alone, for when it is somebody else who shakes hands.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Waits for a whole ClientHello. Returns it with all that was received, which [`handshake`] needs.
 ///
 /// Until the first byte has come this holds no memory of its own.
 ///
@@ -49,22 +63,28 @@ pub fn alert_bytes(description: u8) -> [u8; 7] {
 pub async fn read_hello<IO>(
     io: &mut IO,
     buffers: &Buffers,
-) -> Result<(ClientHello, Vec<u8>), HelloFailure>
+) -> Result<(ClientHello, Heard), HelloFailure>
 where
     IO: AsyncRead + Unpin,
 {
     let mut reader = Reader::default();
-    let mut raw = Vec::new();
+    let mut heard = Heard {
+        bytes: Vec::new(),
+        account: Account::open(buffers),
+    };
     loop {
-        let came = poll_fn(|cx| poll_append(io, cx, buffers, &mut raw))
+        let came = poll_fn(|cx| poll_append(io, cx, buffers, &mut heard.bytes))
             .await
             .map_err(HelloFailure::Io)?;
         if came == 0 {
-            return Err(HelloFailure::Closed { bytes: raw.len() });
+            return Err(HelloFailure::Closed {
+                bytes: heard.bytes.len(),
+            });
         }
-        match reader.read(&raw) {
+        let Heard { bytes, account } = &mut heard;
+        match account.timed(|| reader.read(bytes)) {
             Reading::Incomplete => {}
-            Reading::Complete(hello) => return Ok((*hello, raw)),
+            Reading::Complete(hello) => return Ok((*hello, heard)),
             Reading::PlainHttp => return Err(HelloFailure::PlainHttp),
             Reading::Refused(error) => return Err(HelloFailure::Refused(error)),
         }
@@ -90,38 +110,54 @@ where
     Poll::Ready(Ok(read.filled().len()))
 }
 
-/// Shakes hands. `raw` is everything received so far and begins with `hello`.
+/// Shakes hands. `heard` is everything received so far and begins with `hello`. With the stream comes what
+/// the handshake was, and what it took by the clock of [`Buffers::count_by`].
 ///
 /// # Errors
 /// When the handshake fails. The alert for the client has then been sent, as far as it could be
 /// without waiting, and the socket is handed back.
 pub async fn handshake<IO>(
     io: IO,
-    raw: Vec<u8>,
+    heard: Heard,
     hello: &ClientHello,
     site: &ServerSite,
     buffers: &Buffers,
-) -> Result<(TlsStream<IO>, HandshakeFacts), (IO, Failure)>
+) -> Result<(TlsStream<IO>, HandshakeFacts, Spent), (IO, Failure)>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let handshake = match Handshake::new(site, hello) {
+    let Heard {
+        bytes: input,
+        mut account,
+    } = heard;
+    let handshake = match account.timed(|| Handshake::new(site, hello)) {
         Ok(handshake) => handshake,
         Err(failure) => return Err((io, failure)),
     };
     let mut driver = Driver {
         io,
         handshake,
-        received: raw.len(),
-        input: raw,
+        account,
+        received: input.len(),
+        input,
         unsent: Vec::new(),
         stepped: None,
     };
     match poll_fn(|cx| driver.poll(cx, buffers)).await {
         Ok(()) => {
-            let (session, facts) = driver.handshake.finish();
-            let stream = TlsStream::established(driver.io, session, driver.input, buffers);
-            Ok((stream, facts))
+            let Driver {
+                io,
+                handshake,
+                mut account,
+                input,
+                ..
+            } = driver;
+            let unknown_key = handshake.unknown_key();
+            let (session, facts) = account.timed(|| handshake.finish());
+            let stream = TlsStream::established(io, session, facts.suite, input, buffers);
+            let mut spent = account.close();
+            spent.unknown_key = unknown_key;
+            Ok((stream, facts, spent))
         }
         Err(failure) => Err((driver.io, failure)),
     }
@@ -130,6 +166,7 @@ where
 struct Driver<IO> {
     io: IO,
     handshake: Handshake,
+    account: Account,
     /// Bytes received in all.
     received: usize,
     /// Bytes not consumed yet.
@@ -180,7 +217,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Driver<IO> {
 
         let mut flight = buffers.flight().borrow_mut();
         flight.clear();
-        let step = self.handshake.step(&mut input[..filled], &mut flight);
+        let handshake = &mut self.handshake;
+        let step = self
+            .account
+            .timed(|| handshake.step(&mut input[..filled], &mut flight));
         self.input.clear();
         self.input.extend_from_slice(&input[step.consumed..filled]);
         if self.input.is_empty() {

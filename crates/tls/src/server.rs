@@ -299,6 +299,14 @@ impl Handshake {
         Failure::of(Side::Server, error)
     }
 
+    /// The name of the key that made the client's ticket, when that is why the handshake is full.
+    pub fn unknown_key(&self) -> Option<[u8; 16]> {
+        match self.trace.miss {
+            Some(ResumptionMiss::UnknownKey) => self.trace.unknown_key,
+            _ => None,
+        }
+    }
+
     /// The established session, and what the handshake was. To be called after `Done`.
     pub fn finish(self) -> (Session, HandshakeFacts) {
         let facts = self.facts();

@@ -40,6 +40,8 @@ pub struct Received {
     pub consumed: usize,
     /// Plaintext bytes handed to the sink.
     pub plain: usize,
+    /// Records opened, whatever was in them.
+    pub records: usize,
     /// Whether and how the peer's direction has ended; nothing follows.
     pub closed: Option<Closed>,
 }
@@ -172,6 +174,7 @@ impl Session {
                 Ok((consumed, plain)) => {
                     received.consumed += consumed;
                     received.plain += plain;
+                    received.records += 1;
                 }
                 Err(fault) => return Err(open.fail(fault)),
             }

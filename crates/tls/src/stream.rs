@@ -9,11 +9,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_terms::Culprit;
+use tollgate_terms::{CipherSuite, CpuTime, Culprit};
 
 use crate::buffers::{BATCH_BYTES, Buffers, READ_BYTES, RECORD_BYTES};
 use crate::failure::{Failure, FailureReason, Side};
+use crate::ledger::{RecordWay, suite_row};
 use crate::session::{Closed, Received};
+use crate::timing::CpuClock;
 
 pub(crate) use crate::session::Session;
 
@@ -52,6 +54,17 @@ pub struct TlsStream<IO> {
     closed: Option<Closed>,
     sending: Sending,
     bare_eof: BareEof,
+    /// Where the ledger counts records of this suite.
+    suite_row: u8,
+}
+
+/// What the sink of a reader does with plaintext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sink {
+    /// Keeps it: that is part of opening a record.
+    Keeps,
+    /// Sends it on, which is not.
+    Sends,
 }
 
 #[derive(Default)]
@@ -65,6 +78,7 @@ impl<IO> TlsStream<IO> {
     pub(crate) fn established(
         io: IO,
         session: Session,
+        suite: CipherSuite,
         mut partial: Vec<u8>,
         buffers: &Buffers,
     ) -> Self {
@@ -83,6 +97,7 @@ impl<IO> TlsStream<IO> {
             plain_at: 0,
             closed: None,
             sending: Sending::Open,
+            suite_row: suite_row(suite),
         }
     }
 
@@ -136,13 +151,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
         cx: &mut Context<'_>,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<Received>> {
-        self.poll_receive_at_most(cx, READ_BYTES, sink)
+        self.poll_receive_at_most(cx, READ_BYTES, Sink::Sends, sink)
     }
 
     fn poll_receive_at_most(
         &mut self,
         cx: &mut Context<'_>,
         window: usize,
+        kind: Sink,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<Received>> {
         let mut received = Received::default();
@@ -159,7 +175,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
         // What the handshake left over may hold whole records, so the first look needs no socket.
         let mut read_first = self.partial.is_empty();
         loop {
-            let step = ready!(self.poll_decrypt(cx, window, read_first, sink))?;
+            let step = ready!(self.poll_decrypt(cx, (window, read_first), kind, sink))?;
             read_first = true;
             if self.session.is_urgent() {
                 // An answer that cannot leave now leaves with the next write or flush.
@@ -175,8 +191,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
     fn poll_decrypt(
         &mut self,
         cx: &mut Context<'_>,
-        window: usize,
-        read: bool,
+        (window, read): (usize, bool),
+        kind: Sink,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<Received>> {
         let buffers = self.buffers.clone();
@@ -197,7 +213,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             eof = filled == kept;
         }
         input[..kept].copy_from_slice(&self.partial);
-        let mut received = match self.session.receive(&mut input[..filled], sink) {
+        let mut received = match self.open_records(&mut input[..filled], kind, sink) {
             Ok(received) => received,
             Err(failure) => {
                 drop(input);
@@ -218,6 +234,47 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             received.closed = Some(Closed::Eof);
         }
         Poll::Ready(Ok(received))
+    }
+
+    /// Opens what is complete in `input`, and counts what that takes.
+    fn open_records(
+        &mut self,
+        input: &mut [u8],
+        kind: Sink,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<Received, Failure> {
+        let Some(clock) = self.buffers.ledger().clock() else {
+            return self.session.receive(input, sink);
+        };
+        let mut elsewhere = CpuTime(0);
+        let before = clock();
+        let received = match kind {
+            Sink::Keeps => self.session.receive(input, sink),
+            Sink::Sends => self.session.receive(input, &mut |plain| {
+                let before = clock();
+                sink(plain);
+                elsewhere += clock() - before;
+            }),
+        };
+        let took = clock() - before - elsewhere;
+        let seen = received.as_ref().map(|seen| (seen.records, seen.plain));
+        let seen = seen.unwrap_or_default();
+        let ledger = self.buffers.ledger();
+        ledger.record(self.suite_row, RecordWay::Opened, seen, took);
+        received
+    }
+
+    /// Counts so many records and bytes sealed since `begun`.
+    fn count_sealed(&self, begun: Option<(CpuClock, CpuTime)>, sealed: (usize, usize)) {
+        if let Some((clock, before)) = begun {
+            let ledger = self.buffers.ledger();
+            ledger.record(self.suite_row, RecordWay::Sealed, sealed, clock() - before);
+        }
+    }
+
+    fn begin_sealing(&self) -> Option<(CpuClock, CpuTime)> {
+        let clock = self.buffers.ledger().clock()?;
+        Some((clock, clock()))
     }
 
     /// Encrypts up to 32 KB of `plain` and sends it. Ready with the number of bytes taken; what the
@@ -247,8 +304,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
         }
         let buffers = self.buffers.clone();
         let mut output = buffers.output().borrow_mut();
+        let begun = self.begin_sealing();
         let mut filled = self.take_held(&mut output);
-        let mut taken = 0;
+        let (mut taken, mut records) = (0, 0);
         let mut rest = Pieces { pieces, at: 0 };
         let mut gather = buffers.gather().borrow_mut();
         while taken < BATCH_BYTES {
@@ -258,9 +316,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
                 break;
             }
             taken += chunk.len();
+            records += chunk.len().div_ceil(RECORD_BYTES);
             filled += self.session.seal_into(chunk, &mut output[filled..])?;
         }
         drop(gather);
+        self.count_sealed(begun, (records, taken));
         self.push(cx, &output[..filled])?;
         Poll::Ready(Ok(taken))
     }
@@ -315,11 +375,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> TlsStream<IO> {
             self.sending = Sending::Closed;
             let buffers = self.buffers.clone();
             let mut output = buffers.output().borrow_mut();
+            let begun = self.begin_sealing();
             let mut filled = self.take_held(&mut output);
             // A connection that has failed has sent its alert already.
             if let Ok(written) = self.session.close_into(&mut output[filled..]) {
                 filled += written;
             }
+            self.count_sealed(begun, (1, 0));
             self.push(cx, &output[..filled])?;
         }
         self.poll_unsent(cx)
@@ -455,7 +517,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<IO> {
         }
         let window = (into.remaining() + 64).clamp(RECORD_BYTES + 512, READ_BYTES);
         let mut left = Vec::new();
-        let received = this.poll_receive_at_most(cx, window, &mut |plain| {
+        let received = this.poll_receive_at_most(cx, window, Sink::Keeps, &mut |plain| {
             let length = plain.len().min(into.remaining());
             into.put_slice(&plain[..length]);
             left.extend_from_slice(&plain[length..]);

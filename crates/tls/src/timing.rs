@@ -29,6 +29,12 @@ pub struct Parts {
     pub signature: Counted,
     /// Sealing and opening tickets.
     pub tickets: Counted,
+    /// Opening tickets and looking for sessions; the tickets among them are in `tickets` as well.
+    pub look_ups: Counted,
+    /// Tickets sealed, and their bytes.
+    pub issued: u32,
+    /// See `issued`.
+    pub issued_bytes: u64,
 }
 
 impl Parts {
@@ -37,9 +43,12 @@ impl Parts {
         key_exchange: Counted::NONE,
         signature: Counted::NONE,
         tickets: Counted::NONE,
+        look_ups: Counted::NONE,
+        issued: 0,
+        issued_bytes: 0,
     };
 
-    /// All of them together.
+    /// Key exchange, signatures and tickets together.
     pub fn total(&self) -> Counted {
         let parts = [self.key_exchange, self.signature, self.tickets];
         parts.into_iter().fold(Counted::NONE, |sum, part| Counted {
@@ -54,6 +63,11 @@ impl Counted {
         times: 0,
         time: CpuTime(0),
     };
+
+    fn add(&mut self, took: CpuTime) {
+        self.times += 1;
+        self.time += took;
+    }
 }
 
 /// A part that is watched.
@@ -61,7 +75,12 @@ impl Counted {
 pub(crate) enum Part {
     KeyExchange,
     Signature,
-    Tickets,
+    /// Sealing a ticket.
+    Seal,
+    /// Opening a ticket.
+    Open,
+    /// Looking for a session.
+    Find,
 }
 
 thread_local! {
@@ -112,14 +131,27 @@ pub(crate) fn part<T>(part: Part, work: impl FnOnce() -> T) -> T {
 
 fn add(part: Part, took: CpuTime) {
     let mut parts = PARTS.get();
-    let counted = match part {
-        Part::KeyExchange => &mut parts.key_exchange,
-        Part::Signature => &mut parts.signature,
-        Part::Tickets => &mut parts.tickets,
-    };
-    counted.times += 1;
-    counted.time += took;
+    match part {
+        Part::KeyExchange => parts.key_exchange.add(took),
+        Part::Signature => parts.signature.add(took),
+        Part::Seal => parts.tickets.add(took),
+        Part::Open => {
+            parts.tickets.add(took);
+            parts.look_ups.add(took);
+        }
+        Part::Find => parts.look_ups.add(took),
+    }
     PARTS.set(parts);
+}
+
+/// Notes a ticket of so many bytes.
+pub(crate) fn issued(bytes: usize) {
+    if CLOCK.get().is_some() {
+        let mut parts = PARTS.get();
+        parts.issued += 1;
+        parts.issued_bytes += bytes as u64;
+        PARTS.set(parts);
+    }
 }
 
 #[cfg(test)]
@@ -142,12 +174,13 @@ mod tests {
         assert_eq!(part(Part::Signature, || 1), 1);
         assert_eq!(NOW.get(), before, "the clock was read for nobody");
         let (result, parts) = watched(clock, || {
-            part(Part::Signature, || 2) + part(Part::Tickets, || part_free(3))
+            part(Part::Signature, || 2) + part(Part::Open, || part_free(3))
         });
         assert_eq!(result, 5);
         assert_eq!((parts.signature.times, parts.signature.time.0), (1, 10));
         assert_eq!((parts.tickets.times, parts.tickets.time.0), (1, 10));
         assert_eq!(parts.key_exchange, Counted::default());
+        assert_eq!(parts.look_ups, parts.tickets, "one was opened, none sealed");
         assert_eq!((parts.total().times, parts.total().time.0), (2, 20));
     }
 

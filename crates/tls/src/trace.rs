@@ -21,6 +21,8 @@ pub(crate) struct Trace {
     pub(crate) found: Option<Found>,
     /// Why the first state that was looked for could not be used.
     pub(crate) miss: Option<ResumptionMiss>,
+    /// The name of the first key that a ticket was made with and that we do not hold.
+    pub(crate) unknown_key: Option<[u8; 16]>,
     /// Kind of certificate that was chosen.
     pub(crate) certificate: Option<CertificateKind>,
     /// No certificate of the site suits the client, although they share a suite.
@@ -46,6 +48,7 @@ thread_local! {
         takes_tickets: false,
         found: None,
         miss: None,
+        unknown_key: None,
         certificate: None,
         unsuited: false,
         scheme: None,

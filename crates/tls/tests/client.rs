@@ -102,7 +102,7 @@ impl Bench {
         let serve = async {
             let (hello, raw) = read_hello(&mut far, &self.buffers).await.ok()?;
             let shaken = handshake(far, raw, &hello, &self.site, &self.buffers).await;
-            let (mut stream, facts) = shaken.ok()?;
+            let (mut stream, facts, _) = shaken.ok()?;
             let mut question = [0; 4];
             stream.read_exact(&mut question).await.ok()?;
             stream.write_all(&question).await.ok()?;

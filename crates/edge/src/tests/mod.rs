@@ -64,7 +64,7 @@ fn configuration(mode: &str, backend: SocketAddr, more: &str) -> String {
 
 fn start(text: &str) -> (Edge, SocketAddr) {
     let (config, live) = built(text);
-    let edge = Edge::start(&config, live, None, Sockets::new()).unwrap();
+    let edge = Edge::start(&config, live, None, Sockets::new(), None).unwrap();
     let address = match edge
         .sockets()
         .values()
@@ -106,7 +106,7 @@ fn run(test: impl Future<Output = ()>) {
 /// Waits until nobody is connected any more, then says what was counted.
 async fn counted(edge: &Edge) -> tollgate_meter::Snapshot {
     assert_eq!(edge.drained(Duration::from_secs(10)).await, 0);
-    edge.report().await.remove(0).snapshot
+    edge.report().await.remove(0).meter.snapshot()
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub(super) fn advice(reason: FailureReason) -> Option<&'static str> {
         | FailureReason::CertificateMissing
         | FailureReason::PeerIncompatible
         | FailureReason::PeerMisbehaved
+        | FailureReason::WrongBinder
         | FailureReason::TooLong
         | FailureReason::Io(_)
         | FailureReason::Misconfigured

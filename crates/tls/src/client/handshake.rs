@@ -15,6 +15,7 @@ use super::wire::Wire;
 use super::{ClientSite, Intent, sessions, verifier};
 use crate::buffers::Buffers;
 use crate::failure::{Failure, Side};
+use crate::ledger::Account;
 use crate::records::{HEADER_BYTES, content};
 use crate::server::{Progress, Step};
 use crate::session::Session;
@@ -321,12 +322,14 @@ pub async fn connect_as<IO>(
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut handshake = ClientHandshake::new(site, intent)?;
+    // Booked when this is over, however it ends.
+    let mut account = Account::open(buffers);
+    let mut handshake = account.timed(|| ClientHandshake::new(site, intent))?;
     let mut received = Vec::new();
     let mut output = Vec::new();
     let mut total = 0;
     loop {
-        let step = handshake.step(&mut received, &mut output);
+        let step = account.timed(|| handshake.step(&mut received, &mut output));
         received.drain(..step.consumed);
         if !output.is_empty() {
             let sent = send(&mut io, &output).await;
@@ -350,11 +353,9 @@ where
             Err(error) => return Err(Failure::io(Side::Client, &error)),
         }
     }
-    let (session, facts) = handshake.finish(site);
-    Ok((
-        TlsStream::established(io, session, received, buffers),
-        facts,
-    ))
+    let (session, facts) = account.timed(|| handshake.finish(site));
+    let stream = TlsStream::established(io, session, facts.suite, received, buffers);
+    Ok((stream, facts))
 }
 
 async fn send(io: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use tollgate_terms::{CertificateKind, TlsVersion};
+use tollgate_terms::{CertificateKind, CipherSuite, TlsVersion};
 
 use super::support::{Client, Offer, outgoing, policy, shake, site};
 use crate::{Buffers, ServerSite, TlsStream};
@@ -32,7 +32,7 @@ fn quiet(client: &Client, site: &ServerSite, buffers: &Buffers) -> TlsStream<()>
     let mut output = buffers.output().borrow_mut();
     session.seal_into(&[b'y'; 1000], &mut output).unwrap();
     drop(output);
-    let stream = TlsStream::established((), session, Vec::new(), buffers);
+    let stream = TlsStream::established((), session, CipherSuite(0), Vec::new(), buffers);
     assert!(stream.is_quiet());
     stream
 }

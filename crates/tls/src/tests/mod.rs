@@ -9,6 +9,7 @@
 mod clients;
 mod damage;
 mod early;
+mod ledger;
 mod memory;
 mod negotiation;
 mod records;

@@ -87,6 +87,7 @@ async fn accept(mut io: DuplexStream, site: &ServerSite, buffers: &Buffers) -> A
     let (hello, raw) = read_hello(&mut io, buffers).await.unwrap();
     handshake(io, raw, &hello, site, buffers)
         .await
+        .map(|(stream, facts, _)| (stream, facts))
         .map_err(|(_, failure)| failure)
 }
 

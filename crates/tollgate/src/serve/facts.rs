@@ -22,7 +22,7 @@ pub async fn snapshot(edge: &Edge, tallies: &Tallies, resumption: &Resumption) -
     let mut reports = edge.report().await;
     let mut whole = Snapshot::default();
     for report in &reports {
-        whole.merge(&report.snapshot);
+        whole.merge(&report.meter.snapshot());
     }
     reports.sort_by_key(|report| report.worker);
     whole.process = ProcessFacts {

@@ -8,6 +8,7 @@ mod control;
 mod demo;
 mod facts;
 mod handover;
+mod heap;
 mod notify;
 pub mod setup;
 
@@ -130,7 +131,7 @@ impl Parent {
         let (sockets, inherited_console, successor) = inherited(inheritance)?;
         let replaces = successor.is_some();
         let config = read.config;
-        let edge = Edge::start(&config, live, journal.as_ref(), sockets)
+        let edge = Edge::start(&config, live, journal.as_ref(), sockets, heap::of_threads())
             .map_err(|error| Failure::Broke(error.to_string()))?;
         let (control_sender, control_requests) = mpsc::unbounded_channel();
         let (health_sender, health_changes) = mpsc::unbounded_channel();
