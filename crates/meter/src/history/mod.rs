@@ -1,8 +1,8 @@
 //! Moments of the past: what was counted up to each of them, so that any two give an interval.
 //!
 //! Three tiers: every second for 10 minutes, every 10 seconds for 2 hours, every minute for 24 hours; 2,760
-//! moments of 0.8 KB. Names (sites, listeners, workers) are kept for every second of the last minute and every
-//! tenth second of the last ten minutes. That is 2.3 MB, with another 45 KB per moment with names when a server
+//! moments of 1 KB. Names (sites, listeners, workers) are kept for every second of the last minute and every
+//! tenth second of the last ten minutes. That is 2.8 MB, with another 45 KB per moment with names when a server
 //! has as many sites as are kept apart: 8 MB at the most, whatever clients send and however long it runs.
 
 mod configurations;
@@ -50,6 +50,7 @@ pub struct History {
     names: Names,
     configurations: Configurations,
     marks: VecDeque<HistoryMark>,
+    alarm_changes: Vec<(&'static str, u64)>,
     taken: u64,
 }
 
@@ -75,6 +76,7 @@ impl History {
             names: Names::new(),
             configurations: Configurations::default(),
             marks: VecDeque::new(),
+            alarm_changes: Vec::new(),
             taken: 0,
         }
     }
@@ -126,6 +128,20 @@ impl History {
             self.marks.pop_front();
         }
         self.marks.push_back(HistoryMark { at, kind, text });
+    }
+
+    /// Remembers that an alarm began to fire or went quiet, as a mark and as a count.
+    pub fn alarm(&mut self, at: f64, name: &'static str, sentence: String) {
+        match self.alarm_changes.iter_mut().find(|one| one.0 == name) {
+            Some((_, count)) => *count += 1,
+            None => self.alarm_changes.push((name, 1)),
+        }
+        self.mark(at, "alarm", sentence);
+    }
+
+    /// How often each alarm began to fire or went quiet since the process started; those that ever did.
+    pub fn alarm_changes(&self) -> &[(&'static str, u64)] {
+        &self.alarm_changes
     }
 
     /// What was marked in the last `seconds`, oldest first.
@@ -228,6 +244,18 @@ impl History {
             })
             .collect();
         slope(&points).unwrap_or(0.0)
+    }
+
+    /// Handshakes in flight and the bytes that they held, on the average of the moments of the last `seconds`.
+    pub fn handshakes_in_flight(&self, seconds: f64) -> (f64, f64) {
+        let from = self.last_at().unwrap_or_default() - seconds;
+        let moments = || self.tiers[0].iter().filter(move |moment| moment.at > from);
+        let count = moments().count().max(1) as f64;
+        let open: u64 = moments().map(|moment| moment.totals.open.handshake).sum();
+        let held: i64 = moments()
+            .map(|moment| moment.totals.held_bytes.handshake)
+            .sum();
+        (open as f64 / count, held as f64 / count)
     }
 
     /// Configurations that were in force, oldest first; at most the last 32.

@@ -1,10 +1,11 @@
 //! What was counted up to a moment, or between two, in columns that are always the same.
 
 use crate::labels::{
-    CERTIFICATE_NAMES, GROUP_NAMES, KINDS, MISSES, MODES, OTHER, RecordDirection, SUITE_NAMES,
-    VERSIONS, mode_index,
+    CERTIFICATE_NAMES, GROUP_NAMES, KINDS, METHODS, MISSES, MODES, OTHER, RecordDirection,
+    SIGNATURES, SUITE_NAMES, VERSIONS, mode_index,
 };
 use crate::snapshot::{CpuByPhase, LookUps, Snapshot, Tickets};
+use tollgate_terms::SignatureScheme;
 
 /// Counts up to a moment, or between two. Everything is a sum but `open`, `held_bytes` and `sessions`, which
 /// are as they were at the end.
@@ -50,6 +51,9 @@ pub struct Totals {
     suites: [u64; SUITE_NAMES.len()],
     groups: [u64; GROUP_NAMES.len()],
     certificates: [u64; CERTIFICATE_NAMES.len()],
+    certificate_nanos: [u64; CERTIFICATE_NAMES.len()],
+    signatures: [u64; SIGNATURES.len() + 1],
+    methods: [u64; METHODS.len()],
 }
 
 /// Completed handshakes of a version.
@@ -160,13 +164,23 @@ impl Totals {
             } else {
                 version.full += one.count;
                 version.full_nanos += nanos;
-                self.certificates[place(&CERTIFICATE_NAMES, labels.certificate)] += one.count;
+                let place = place(&CERTIFICATE_NAMES, labels.certificate);
+                self.certificates[place] += one.count;
+                self.certificate_nanos[place] += nanos;
             }
             if labels.kind == KINDS[1] {
                 self.retried += one.count;
             }
             self.suites[place(&SUITE_NAMES, labels.suite)] += one.count;
             self.groups[place(&GROUP_NAMES, labels.group)] += one.count;
+        }
+        for one in &snapshot.signatures {
+            let is_it = |scheme: &SignatureScheme| scheme.name() == one.labels.scheme;
+            let place = SIGNATURES.iter().position(is_it);
+            self.signatures[place.unwrap_or(SIGNATURES.len())] += one.count;
+        }
+        for one in &snapshot.resumptions {
+            self.methods[usize::from(one.labels.method == METHODS[1])] += one.count;
         }
     }
 
@@ -243,6 +257,9 @@ impl Totals {
             suites: less(&self.suites, &earlier.suites),
             groups: less(&self.groups, &earlier.groups),
             certificates: less(&self.certificates, &earlier.certificates),
+            certificate_nanos: less(&self.certificate_nanos, &earlier.certificate_nanos),
+            signatures: less(&self.signatures, &earlier.signatures),
+            methods: less(&self.methods, &earlier.methods),
         }
     }
 
@@ -308,6 +325,22 @@ impl Totals {
     /// Full handshakes by kind of certificate.
     pub fn certificates(&self) -> impl Iterator<Item = (&'static str, u64)> {
         CERTIFICATE_NAMES.into_iter().zip(self.certificates)
+    }
+
+    /// CPU time of phases 1 and 2 of full handshakes, by kind of certificate.
+    pub fn certificate_nanos(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CERTIFICATE_NAMES.into_iter().zip(self.certificate_nanos)
+    }
+
+    /// Full handshakes by the scheme of the server's signature.
+    pub fn signatures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = SIGNATURES.into_iter().map(SignatureScheme::name);
+        names.chain([OTHER]).zip(self.signatures)
+    }
+
+    /// Resumed handshakes by how they found their state: `ticket`, `session_cache`.
+    pub fn methods(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        METHODS.into_iter().zip(self.methods)
     }
 
     /// Completed handshakes by version.
