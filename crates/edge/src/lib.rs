@@ -41,7 +41,7 @@ pub use health::{Change as HealthChange, RESOLVE_INTERVAL, resolve, watch_health
 pub use ledger::ThreadHeap;
 pub use listen::{ListenError, Listening, Sockets, address_name};
 pub use live::{CertificateSummary, Live, LiveSite, Target, site_label};
-pub use sources::{Loaded, Sources, dearer_certificates};
+pub use sources::{ConsoleFiles, Loaded, Sources, dearer_certificates};
 pub use tollgate_balance::State as BackendState;
 pub use worker::{Command, Report};
 

@@ -23,6 +23,10 @@ use tollgate_tls::{ClientPolicy, Resumption};
 
 use crate::live::{CertificateSummary, Live};
 
+mod console;
+
+pub use console::ConsoleFiles;
+
 /// The outcome of preparing something from several inputs.
 #[derive(Debug)]
 pub enum Loaded<T> {
@@ -102,7 +106,7 @@ impl Sources {
         } else {
             read(&files.key, "private key", findings)
         };
-        findings.extend(exposed_key(&files.key));
+        findings.extend(exposed(&files.key, "private key"));
         match Certificate::from_pem(&chain?, &key?) {
             Ok(certificate) => Some(certificate),
             Err(error) => {
@@ -281,15 +285,15 @@ fn read(path: &Spanned<PathBuf>, what: &str, findings: &mut Vec<Finding>) -> Opt
     None
 }
 
-/// A private key that everybody on the machine can read is worth a warning.
-fn exposed_key(path: &Spanned<PathBuf>) -> Option<Finding> {
+/// A secret that everybody on the machine can read is worth a warning.
+fn exposed(path: &Spanned<PathBuf>, what: &str) -> Option<Finding> {
     let mode = fs::metadata(&path.value).ok()?.permissions().mode();
     (mode & 0o004 != 0).then(|| {
         let file = path.value.display();
         Finding::warning(
             Some(path.span),
             format!(
-                "private key {file} can be read by every user (mode {:04o})",
+                "{what} {file} can be read by every user (mode {:04o})",
                 mode & 0o7777
             ),
         )

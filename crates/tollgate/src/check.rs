@@ -7,17 +7,17 @@ use tollgate_edge::Live;
 use tollgate_terms::UnixTime;
 use tollgate_tls::{Clock, Resumption};
 
-use crate::serve::setup::{self, Origin};
+use crate::serve::setup::{self, Built, Origin};
 use crate::{CheckArguments, say};
 
 /// Runs the command.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     let origin = Origin::File(arguments.config.clone());
     match examine(&origin) {
-        Ok((live, warnings)) => {
-            say::plain_error(&warnings);
-            say::result(&summary(&origin.name(), &live, setup::now()));
-            ExitCode::from(if warnings.is_empty() {
+        Ok(built) => {
+            say::plain_error(&built.warnings);
+            say::result(&summary(&origin.name(), &built.live, setup::now()));
+            ExitCode::from(if built.warnings.is_empty() {
                 0
             } else {
                 say::FINDINGS
@@ -30,7 +30,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-fn examine(origin: &Origin) -> Result<(Live, String), String> {
+fn examine(origin: &Origin) -> Result<Built, String> {
     let color = say::error_colors();
     let (read, warnings) = setup::read(origin, color)?;
     let ring = setup::fresh_ring(&read.config.resumption)?;

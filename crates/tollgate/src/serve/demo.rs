@@ -1,11 +1,13 @@
 //! `serve --demo`: two certificates made in memory, a small backend, and nothing to prepare.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_http::{Body, HeaderValue, Request, StatusCode};
 use tollgate_terms::{CertificateKind, UnixTime};
 use tollgate_tls::material::{Certificate, MaterialError};
 
@@ -76,7 +78,7 @@ impl Demo {
 }
 
 /// The small backend's answer: a page for browsers, the same facts as text for everybody else.
-pub fn answer(wants_html: bool, path: &str, client: &str) -> (String, &'static str) {
+fn answer(wants_html: bool, path: &str, client: &str) -> (String, &'static str) {
     if !wants_html {
         let text = format!(
             "Hello over TLS from Tollgate's demo backend.\nYou asked for {path}, from {client}.\n"
@@ -87,6 +89,37 @@ pub fn answer(wants_html: bool, path: &str, client: &str) -> (String, &'static s
         include_str!("demo.html").to_owned(),
         "text/html; charset=utf-8",
     )
+}
+
+/// Starts the demo's small backend on a free port of loopback.
+///
+/// # Errors
+/// When there is no port.
+pub async fn backend() -> io::Result<SocketAddr> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let answer = async |request: Request<Body>| {
+        let wants_html = field(&request, "accept").contains("text/html");
+        let client = match field(&request, "x-forwarded-for") {
+            "" => "a client of the tcp port",
+            address => address,
+        };
+        let (body, content_type) = answer(wants_html, request.uri().path(), client);
+        let mut response = tollgate_http::text(StatusCode::OK, body);
+        let fields = response.headers_mut();
+        fields.insert("content-type", HeaderValue::from_static(content_type));
+        response
+    };
+    tokio::task::spawn_local(tollgate_http::serve_simple(listener, answer));
+    Ok(address)
+}
+
+fn field<'a>(request: &'a Request<Body>, name: &str) -> &'a str {
+    request
+        .headers()
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("")
 }
 
 /// What to try next, printed once the demo serves.

@@ -6,9 +6,15 @@ use tollgate_edge::{BackendState, Edge, Live, Report};
 use tollgate_meter::{BackendFact, CertificateFact, ProcessFacts, Snapshot};
 use tollgate_tls::Resumption;
 
-/// What the parent counts itself.
-#[derive(Debug, Default)]
+/// What the parent knows and counts itself.
+#[derive(Clone, Debug, Default)]
 pub struct Tallies {
+    /// Name of the host.
+    pub host: Arc<str>,
+    /// When the process started, in seconds since 1970.
+    pub started_seconds: f64,
+    /// Whether CPU time by phase is kept.
+    pub ledger: bool,
     /// Reloads that took effect.
     pub reloads_done: u64,
     /// Reloads that were refused.
@@ -27,6 +33,10 @@ pub async fn snapshot(edge: &Edge, tallies: &Tallies, resumption: &Resumption) -
     reports.sort_by_key(|report| report.worker);
     whole.process = ProcessFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: tallies.host.to_string(),
+        started_seconds: tallies.started_seconds,
+        cores: tollgate_edge::cores().min(edge.workers()) as f64,
+        ledger: tallies.ledger,
         config_hash: edge.live().hash.clone(),
         reloads_succeeded: tallies.reloads_done,
         reloads_failed: tallies.reloads_refused,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate_config::{Config, Finding, LogTarget, Resumption as ResumptionConfig, Severity};
-use tollgate_edge::{Live, Loaded, Sources};
+use tollgate_edge::{ConsoleFiles, Live, Loaded, Sources};
 use tollgate_journal::{Format, Journal, Target};
 use tollgate_keys::{KeyMaterial, Lifetimes, Ring};
 use tollgate_terms::UnixTime;
@@ -90,17 +90,27 @@ fn folder(path: &Path) -> PathBuf {
     parent.canonicalize().unwrap_or_else(|_| parent.to_owned())
 }
 
-/// Reads every file that the configuration names; returns it ready to serve, with rendered warnings.
+/// Everything that a configuration names, read and prepared.
+pub struct Built {
+    /// What the workers serve with.
+    pub live: Live,
+    /// What the console is guarded by; `None` when there is no console.
+    pub console: Option<ConsoleFiles>,
+    /// Rendered warnings.
+    pub warnings: Complaint,
+}
+
+/// Reads every file that the configuration names; returns it ready to serve.
 ///
 /// # Errors
 /// The rendered findings, errors and warnings together.
 pub fn build(
     origin: &Origin,
     read: &Read,
-    mut warnings: Vec<Finding>,
+    mut findings: Vec<Finding>,
     resumption: &Arc<Resumption>,
     color: bool,
-) -> Result<(Live, Complaint), Complaint> {
+) -> Result<Built, Complaint> {
     let mut sources = Sources::files(Arc::clone(resumption), now());
     if let Origin::Demo(demo) = origin {
         sources.memory = demo.certificates();
@@ -109,20 +119,37 @@ pub fn build(
         [] => String::new(),
         findings => tollgate_config::render(&origin.name(), &read.text, findings, color),
     };
-    match Live::build(&read.config, &sources, fingerprint(&read.text)) {
-        Loaded::Ready(live, findings) => {
-            warnings.extend(findings);
+    let console = read.config.console.as_ref();
+    let console = console.map(|console| sources.console(console, &mut findings));
+    let live = match Live::build(&read.config, &sources, fingerprint(&read.text)) {
+        Loaded::Ready(live, found) => {
+            findings.extend(found);
+            Some(live)
+        }
+        Loaded::Refused(found) => {
+            findings.extend(found);
+            None
+        }
+    };
+    let (console, readable) = match console {
+        None => (None, true),
+        Some(None) => (None, false),
+        Some(files) => (files, true),
+    };
+    match live {
+        Some(live) if readable => {
             debug_assert!(
-                warnings
+                findings
                     .iter()
                     .all(|finding| finding.severity == Severity::Warning)
             );
-            Ok((live, render(&warnings)))
+            Ok(Built {
+                live,
+                console,
+                warnings: render(&findings),
+            })
         }
-        Loaded::Refused(findings) => {
-            warnings.extend(findings);
-            Err(render(&warnings))
-        }
+        _ => Err(render(&findings)),
     }
 }
 
