@@ -150,6 +150,7 @@ async function load() {
     next.points = before.points;
     next.marks = before.marks;
     next.replace(answer, live?.instance.started_seconds ?? 0);
+    if (live) next.begin(live);
     history = next;
     notice("history", null);
     show();
@@ -164,6 +165,7 @@ function onlive(event, { fresh, restarted, silent }) {
   sayState();
   if (restarted) notice("restart", `The server was started anew at ${format.clock(live.instance.started_seconds)}; totals begin there, and ${format.age(silent)} were not seen. Older points are kept by this page alone.`);
   if (fresh) {
+    history.begin(live);
     show();
     load();
     return;

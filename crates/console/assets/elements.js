@@ -53,8 +53,8 @@ export function bar(className = "") {
  * A table whose rows are changed in place.
  *
  * `columns`: `{ head, of(row), number, unit, title(row), sort(row), mark(row) }`. `of` gives text. A column with
- * `sort` has a button in its head. `mark` names a class for the cell. Roles are written out because the rows are laid
- * out as blocks on a phone, where browsers would forget them.
+ * `sort` has a button in its head. `mark` names a class for the cell. Roles are written out because on a phone the rows
+ * of a table with many columns are laid out as blocks, and browsers would forget them.
  */
 export class Table {
   constructor(caption, columns, { key, empty = "none" }) {
@@ -68,7 +68,7 @@ export class Table {
     this.none = make("p", { class: "none", text: empty, hidden: true });
     this.table = make("table", { role: "table", "aria-label": caption },
       make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...this.heads)), this.body);
-    this.box = make("div", { class: "table" }, this.table, this.none);
+    this.box = make("div", { class: columns.length > 5 ? "table wide" : "table" }, this.table, this.none);
   }
 
   #head(column, place) {

@@ -28,6 +28,12 @@ export function digits3(value) {
   return fixed(value, size < 99.95 ? 1 : 0);
 }
 
+/** A tick of an axis: 0.05, 0.2, 250, 1k, 1.5k. */
+export function tick(value) {
+  const [size, ending] = Math.abs(value) >= 1000 ? [value / 1000, "k"] : [value, ""];
+  return `${Number(size.toPrecision(3))}${ending}`;
+}
+
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 
 /** A rate without its unit: 0.42, 9.87, 99.8, 412.3, 3,704. */
@@ -97,6 +103,12 @@ export function seconds(value) {
   if (whole < hour) return two(minute, "min", 1, "s");
   if (whole < day) return two(hour, "h", minute, "min");
   return two(day, "d", hour, "h");
+}
+
+/** A bound of a bucket: a round number, so without the digits that say how exact it is. */
+export function bound(value, unit) {
+  if (unit !== "seconds") return tick(value);
+  return value < 1 ? `${Number((value * 1000).toPrecision(3))}${SPACE}ms` : seconds(value);
 }
 
 /** How long ago; whole seconds, so that it does not jitter. */

@@ -120,7 +120,7 @@ export class Graph {
    * below it.
    */
   constructor({ label, height, stacked = false, top, format, say, time = true, onpoint }) {
-    Object.assign(this, { height, stacked, top, format, say, time, onpoint, key: "", plot: null, shown: null, place: null });
+    Object.assign(this, { height, stacked, top, format, say, time, onpoint, key: "", plot: null, shown: null, place: null, at: null });
     this.canvas = make("div", { class: "canvas" });
     this.box = make("div", {
       class: "graph", tabindex: 0, role: "slider", "aria-roledescription": "graph", "aria-label": `${label}; arrow keys read values`,
@@ -146,6 +146,7 @@ export class Graph {
       this.plot.setData([shown.times, ...values], false);
       this.plot.setScale("x", { min: shown.from, max: shown.to });
     });
+    if (this.at !== null) this.#point(this.at);
     setAttribute(this.box, "aria-valuemax", Math.max(0, shown.times.length - 1));
   }
 
@@ -160,6 +161,7 @@ export class Graph {
     this.plot?.destroy();
     this.key = key;
     this.plot = new uPlot(this.#options(width), [[0], ...this.shown.series.map(() => [null])], this.canvas);
+    this.plot.over.addEventListener("pointermove", () => (this.at = null));
     this.marks = make("div", { class: "marks" });
     this.plot.over.append(this.marks);
   }
@@ -175,12 +177,12 @@ export class Graph {
         y: { range: (_, __, highest) => [0, this.top(Math.max(highest ?? 0, this.#highestLine()))] },
       },
       axes: [
-        { ...axis, grid, show: this.time, size: 22, gap: 6, space: TICK_SPACE, splits: (plot, _, min, max) => timeTicks(min, max, plot.width / TICK_SPACE), values: (_, ticks) => ticks.map((at) => timeLabel(at, ticks)) },
+        { ...axis, grid, show: this.time, size: 22, gap: 6, space: TICK_SPACE, splits: (plot, _, min, max) => timeTicks(min, max, plot.width / TICK_SPACE), values: (plot, ticks) => ticks.map((at) => timeLabel(at, ticks, plot)) },
         { ...axis, grid, size: 46, gap: 6, space: 26, values: (_, ticks) => ticks.map((value) => this.format(value)) },
       ],
       series: [{}, ...this.shown.series.map((one, place) => this.#series(one, place))],
       bands: this.stacked ? this.shown.series.slice(1).map((one, place) => ({ series: [place + 2, place + 1], fill: () => pattern(one.colour, one.hatch) })) : [],
-      hooks: { setCursor: [(plot) => this.#onpoint(plot)], draw: [(plot) => this.#drawLines(plot)], setScale: [() => this.#placeMarks()] },
+      hooks: { setCursor: [(plot) => this.#onpoint(plot)], draw: [(plot) => this.#drawn(plot)] },
     };
   }
 
@@ -188,13 +190,18 @@ export class Graph {
     const wash = one.wash ? { fill: () => pattern(one.colour, "solid") } : {};
     return {
       label: one.name, stroke: () => colour(one.colour), width: this.stacked ? 1 : 1.75, dash: one.dash,
-      points: { show: true, size: 4, width: 0, fill: () => colour(one.colour), filter: (plot, index, show) => (show ? null : alone(plot.data[index])) },
+      points: { show: false, size: 4, width: 0, fill: () => colour(one.colour), filter: (plot, index) => alone(plot.data[index]) },
       ...(this.stacked && place === 0 ? { fill: () => pattern(one.colour, one.hatch) } : wash),
     };
   }
 
   #highestLine() {
     return Math.max(0, ...(this.shown.lines ?? []).map((line) => (line.stretches ? line.value : 0)));
+  }
+
+  #drawn(plot) {
+    this.#drawLines(plot);
+    this.#placeMarks();
   }
 
   /** Values that hold for the whole graph, such as the cores that there are. */
@@ -212,12 +219,23 @@ export class Graph {
       pen.moveTo(plot.bbox.left, y);
       pen.lineTo(plot.bbox.left + plot.bbox.width, y);
       pen.stroke();
-      pen.font = `${11 * scale}px ${getComputedStyle(document.body).fontFamily}`;
-      pen.textAlign = "right";
-      pen.textBaseline = y - plot.bbox.top < 16 * scale ? "top" : "bottom";
-      pen.fillText(line.label, plot.bbox.left + plot.bbox.width - 4 * scale, y + (pen.textBaseline === "top" ? 3 : -2) * scale);
+      this.#label(pen, line.label, plot.bbox.left + 6 * scale, y, y - plot.bbox.top < 18 * scale ? 10 * scale : -10 * scale, scale);
       pen.restore();
     }
+  }
+
+  /** Text beside a line, on ground of its own so that it can be read over anything. */
+  #label(pen, text, left, y, away, scale) {
+    pen.font = `${11 * scale}px ${getComputedStyle(document.body).fontFamily}`;
+    pen.textAlign = "left";
+    pen.textBaseline = "middle";
+    const ink = pen.fillStyle;
+    pen.globalAlpha = 0.82;
+    pen.fillStyle = colour("--card");
+    pen.fillRect(left - 3 * scale, y + away - 7 * scale, pen.measureText(text).width + 6 * scale, 14 * scale);
+    pen.globalAlpha = 1;
+    pen.fillStyle = ink;
+    pen.fillText(text, left, y + away);
   }
 
   /** Events as elements, so that they can be pointed at and read; those that would overlap become one. */
@@ -265,11 +283,19 @@ export class Graph {
     if (to === undefined) return;
     event.preventDefault();
     const place = Math.min(last, Math.max(0, to));
-    this.plot.setCursor({ left: this.plot.valToPos(this.shown.times[place], "x"), top: 10 }, true, true);
+    this.#point(this.shown.times[place]);
+  }
+
+  /** Puts the cursor of all graphs on a point in time, and keeps it there while time goes by. */
+  #point(at) {
+    this.at = at >= this.shown.from ? at : null;
+    if (this.at === null) this.#leave();
+    else this.plot.setCursor({ left: this.plot.valToPos(at, "x"), top: 10 }, true, true);
   }
 
   /** Takes the cursor away, from all graphs. */
   #leave() {
+    this.at = null;
     this.plot?.setCursor({ left: -10, top: -10 }, true, true);
   }
 
@@ -320,8 +346,11 @@ function timeTicks(min, max, most) {
   return ticks;
 }
 
-function timeLabel(at, ticks) {
+function timeLabel(at, ticks, plot) {
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : 60;
+  const room = plot.scales.x.max - ((step < 60 ? 25 : 16) * (plot.scales.x.max - plot.scales.x.min)) / plot.over.clientWidth;
+  // A label at the very end would be cut off.
+  if (at > room) return "";
   if (step >= 3600 && clock(at, false) === "00:00") return day(at).slice(5);
   return clock(at, step < 60);
 }

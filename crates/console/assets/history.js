@@ -61,7 +61,11 @@ export class History {
     const older = this.marks.filter((mark) => mark.at_seconds < Math.floor(started));
     this.marks = [...older, ...past.marks];
     this.pending = [];
-    this.last = null;
+  }
+
+  /** Remembers the totals of a live event without a point for it: the next one is counted from here. */
+  begin(live) {
+    this.last = live;
   }
 
   /** Takes in a live event. */

@@ -45,10 +45,13 @@ class Figures {
   }
 }
 
-/** Says of which moment the values of a panel are. */
-function stamp(section) {
+/** Puts the title of a panel into a line with a choice, and says there of which moment the values are. */
+function stamp(section, choice) {
   const text = make("span", { class: "stamp" });
-  section.querySelector("h2").after(text);
+  const title = section.querySelector("h2");
+  const line = make("div", { class: "head-line" });
+  title.replaceWith(line);
+  line.append(title, text, ...(choice ? [choice.box] : []));
   return (point, otherwise) => {
     setText(text, point ? `at ${format.clock(point.at)}` : otherwise);
     text.classList.toggle("held", Boolean(point));
@@ -57,9 +60,6 @@ function stamp(section) {
 
 /** The top of a scale from 0: a little over the highest value, at least `least`. */
 const roomy = (least) => (highest) => Math.max(least, highest * 1.12);
-
-/** A line of small print with the rate that a tick on the axis has. */
-const tickRate = (value) => (value >= 1000 ? `${format.digits3(value / 1000)}k` : value < 10 && !Number.isInteger(value) ? format.digits3(value) : format.fixed(value, 0));
 
 const perSecond = (value) => (value === null || value === undefined ? format.UNKNOWN : `${format.rate(value)} /s`);
 
@@ -78,10 +78,10 @@ function portions(point, name, names) {
 
 /** Everything that the graphs of a panel share: time, marks, and showing itself again when the cursor moves. */
 class Panel {
-  constructor(section) {
+  constructor(section, choice = null) {
     this.section = section;
     this.point = null;
-    this.stamp = stamp(section);
+    this.stamp = stamp(section, choice);
     this.figures = new Figures();
   }
 
@@ -109,8 +109,8 @@ class RatePanel extends Panel {
   constructor(section) {
     super(section);
     const say = (place) => `${perSecond(this.seen.points[place].full_per_second)} full, ${perSecond(this.seen.points[place].resumed_per_second)} resumed`;
-    this.full = this.graph({ label: "Full handshakes per second", height: 128, top: roomy(1), format: tickRate, say, time: false });
-    this.resumed = this.graph({ label: "Resumed handshakes per second", height: 98, top: roomy(1), format: tickRate, say });
+    this.full = this.graph({ label: "Full handshakes per second", height: 128, top: roomy(1), format: format.tick, say, time: false });
+    this.resumed = this.graph({ label: "Resumed handshakes per second", height: 98, top: roomy(1), format: format.tick, say });
     section.append(this.figures.box, this.full.box, make("p", { class: "caption", text: "resumed, on a scale of its own" }), this.resumed.box);
   }
 
@@ -144,7 +144,7 @@ class HitPanel extends Panel {
       say: (place) => `${format.share(this.seen.points[place].hit_rate)} resumed`,
     });
     this.misses = this.graph({
-      label: "Misses per second by reason", height: 92, stacked: true, top: roomy(1), format: tickRate,
+      label: "Misses per second by reason", height: 92, stacked: true, top: roomy(1), format: format.tick,
       say: (place) => this.names.map((name) => `${format.words(name)} ${perSecond(this.seen.points[place].misses?.[name])}`).join(", "),
     });
     this.legend = make("ul", { class: "legend" });
@@ -188,18 +188,18 @@ class HitPanel extends Panel {
 
 class CpuPanel extends Panel {
   constructor(section) {
-    super(section);
-    this.scale = new Choice("Scale of the graph", [
+    const scale = new Choice("Scale of the graph", [
       { value: "fit", label: "fit", title: "The scale ends a little above what was used" },
       { value: "all", label: "all cores", title: "The scale ends at the cores that there are" },
     ], "fit", () => this.show(this.seen));
+    super(section, scale);
+    this.scale = scale;
     this.graphed = this.graph({
-      label: "Cores used, by phase", height: 212, stacked: true, format: (value) => format.digits3(value),
+      label: "Cores used, by phase", height: 212, stacked: true, format: format.tick,
       top: (highest) => (this.scale.value === "all" ? Math.max(this.seen.live?.instance.cores ?? 1, highest) * 1.06 : Math.max(0.01, highest * 1.15)),
       say: (place) => PHASES.map((phase) => `${phase.name} ${format.cores(this.seen.points[place][`${phase.key}_cores`])}`).join(", "),
     });
     this.whole = make("div", { class: "whole", role: "img" }, ...PHASES.map((phase) => make("i", { "data-phase": phase.key })));
-    section.querySelector("h2").after(this.scale.box);
     section.append(this.figures.box, this.whole, this.graphed.box);
   }
 
@@ -237,18 +237,18 @@ const MIXES = [
 
 class MixPanel extends Panel {
   constructor(section) {
-    super(section);
-    this.names = [];
-    this.choice = new Choice("What to show", MIXES, "suites", () => {
+    const choice = new Choice("What to show", MIXES, "suites", () => {
       this.names = [];
       this.show(this.seen);
     });
+    super(section, choice);
+    this.names = [];
+    this.choice = choice;
     this.graphed = this.graph({
-      label: "Part of the handshakes", height: 168, stacked: true, top: () => 1, format: (value) => `${Math.round(value * 100)}%`,
+      label: "Part of the handshakes", height: 190, stacked: true, top: () => 1, format: (value) => `${Math.round(value * 100)}%`,
       say: (place) => this.names.map((name) => `${name} ${format.share(this.#shares(this.seen.points[place], name))}`).join(", "),
     });
     this.legend = make("ul", { class: "legend rows" });
-    section.querySelector("h2").after(this.choice.box);
     section.append(this.legend, this.graphed.box);
   }
 

@@ -7,10 +7,10 @@ const coresText = (value) => (value === null || value === undefined ? format.UNK
 
 /** The bars: what is needed in each case. */
 const CASES = [
-  { key: "cores_now", name: (live) => `now, ${format.share(live.minute.hit_rate)} resume` },
+  { key: "cores_now", name: (live) => (live.minute.hit_rate === null ? "now" : `now, ${format.share(live.minute.hit_rate)} resume`) },
   { key: "cores_at_half", name: () => "if half of the handshakes resumed" },
   { key: "cores_at_zero", name: () => "if none resumed" },
-  { key: "tls_cores_at_zero", name: () => "of that, TLS alone" , part: true },
+  { key: "tls_cores_at_zero", name: () => "of that, TLS alone", part: true },
 ];
 
 export class Price {

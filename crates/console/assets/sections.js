@@ -101,7 +101,7 @@ export class Histogram {
       return place >= bounds.length ? `over ${this.#bound(bounds.at(-1))}` : `at most ${this.#bound(bounds[place])}`;
     };
     const more = this.more?.(live);
-    setText(this.sum, (all === 0 ? `no ${this.things} yet` : `${format.count(all)} ${this.things} since the start: half ${upTo(0.5)}, nine of ten ${upTo(0.9)}, mean ${this.#bound(sum / all)}`) + (more ? `; ${more}` : ""));
+    setText(this.sum, (all === 0 ? `no ${this.things} yet` : `${format.count(all)} ${this.things} since the start: half ${upTo(0.5)}, nine of ten ${upTo(0.9)}, mean ${this.#mean(sum / all)}`) + (more ? `; ${more}` : ""));
     setAttribute(this.columns, "aria-label", this.sum.textContent);
     const buckets = counts.map((count, place) => ({ count, label: place < bounds.length ? this.#bound(bounds[place]) : "more" }));
     this.columns.hidden = all === 0;
@@ -114,6 +114,10 @@ export class Histogram {
   }
 
   #bound(value) {
+    return format.bound(value, this.unit);
+  }
+
+  #mean(value) {
     return this.unit === "seconds" ? format.seconds(value) : format.count(value);
   }
 }

@@ -14,9 +14,9 @@ const SITES = [
   rateColumn("resumed", "resumed_per_second"),
   { head: "hit rate", number, of: (row) => format.share(row.hit_rate), sort: (row) => row.hit_rate },
   rateColumn("requests", "requests_per_second"),
-  { head: "handshakes take", unit: "cores", number, of: (row) => format.cores(row.handshake_cores), sort: (row) => row.handshake_cores },
-  { head: "per full", number, of: (row) => format.micros(row.micros_per_full), sort: (row) => row.micros_per_full },
-  { head: "per resumed", number, of: (row) => format.micros(row.micros_per_resumed), sort: (row) => row.micros_per_resumed },
+  { head: "CPU", unit: "cores", number, title: () => "CPU of handshakes: phases 1 and 2", of: (row) => format.cores(row.handshake_cores), sort: (row) => row.handshake_cores },
+  { head: "a full costs", number, of: (row) => format.micros(row.micros_per_full), sort: (row) => row.micros_per_full },
+  { head: "a resumed costs", number, of: (row) => format.micros(row.micros_per_resumed), sort: (row) => row.micros_per_resumed },
 ];
 
 const LISTENERS = [
