@@ -4,14 +4,23 @@
 //! nothing. The caller listens, asks the workers and sends the answer.
 
 mod assets;
+mod boxes;
 mod exposition;
 mod families;
 mod json;
+mod live;
+mod observed;
+mod past;
+mod price;
 pub mod view;
 
 pub use assets::{Asset, asset};
 pub use families::{open_metrics, prometheus};
 pub use json::json;
+pub use live::live;
+pub use observed::Observed;
+pub use past::past;
+pub use price::price;
 
 use tollgate_meter::Snapshot;
 

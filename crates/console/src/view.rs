@@ -214,6 +214,12 @@ pub struct Mixes {
     pub certificates: Vec<Portion>,
     /// `full`, `full_with_retry`, `resumed`.
     pub kinds: Vec<Portion>,
+    /// Schemes of the server's signature, of full handshakes only.
+    #[serde(default)]
+    pub signatures: Vec<Portion>,
+    /// `ticket`, `session_cache`: how resumed handshakes found their state.
+    #[serde(default)]
+    pub methods: Vec<Portion>,
 }
 
 /// A part of a whole.
@@ -227,6 +233,9 @@ pub struct Portion {
     pub share: f64,
     /// Number since the start.
     pub total: u64,
+    /// CPU of phases 1 and 2 over the last minute, in cores; `null` where it is not kept apart.
+    #[serde(default)]
+    pub cores: Option<f64>,
 }
 
 /// A ticket key that is not held here.

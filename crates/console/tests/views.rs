@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tollgate_console::{json, open_metrics, prometheus, routes};
 use tollgate_meter::{BackendFact, CertificateFact, Direction, Meter, MeterNames, Snapshot};
 use tollgate_terms::{
-    CertificateKind, CipherSuite, Culprit, HandshakeCost, HandshakeFacts, HandshakeKind, NamedGroup,
-    ResumptionMiss, TlsVersion, UnixTime,
+    CertificateKind, CipherSuite, Culprit, HandshakeCost, HandshakeFacts, HandshakeKind,
+    NamedGroup, ResumptionMiss, TlsVersion, UnixTime,
 };
 
 /// A site whose name needs every escape.
