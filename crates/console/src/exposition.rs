@@ -5,7 +5,9 @@
 
 use std::fmt::{Display, Write};
 
-use tollgate_meter::{BOUNDS_MICROS, Histogram};
+use tollgate_meter::{BOUNDS_MICROS, Distribution, Histogram};
+
+use crate::definitions::{MetricDefinition, MetricKind, definitions};
 
 /// Which format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,21 +17,6 @@ pub(crate) enum Dialect {
     /// OpenMetrics text, version 1.0.0.
     OpenMetrics,
 }
-
-/// What kind of family, and with that the ending of its samples' name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Counter,
-    /// A counter that shares its name, but for the ending, with a gauge. In OpenMetrics the two would be one
-    /// family, so there it is a family of its own whose kind is not told.
-    CounterBesideGauge,
-    Gauge,
-    Info,
-    Histogram,
-}
-
-/// Labels of a sample.
-pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// The text so far.
 #[derive(Debug)]
@@ -41,46 +28,34 @@ pub(crate) struct Exposition {
 /// A family that takes samples.
 pub(crate) struct Family<'a> {
     text: &'a mut String,
-    /// Name of its samples, ending included; of a histogram the name without ending.
-    name: String,
+    definition: MetricDefinition,
 }
 
 impl Exposition {
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
-            text: String::with_capacity(16 * 1024),
+            text: String::with_capacity(32 * 1024),
         }
     }
 
-    /// Begins a family. `name` has no ending: `_total` and `_info` are added here.
-    pub(crate) fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
-        let ending = match kind {
-            Kind::Counter | Kind::CounterBesideGauge => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
+    /// Begins a family.
+    pub(crate) fn family(&mut self, definition: MetricDefinition) -> Family<'_> {
+        let (family, word) = match self.dialect {
+            Dialect::Prometheus => (definition.name, prometheus_word(definition.kind)),
+            Dialect::OpenMetrics => open_metrics_family(definition),
         };
-        let sample = format!("{name}{ending}");
-        // OpenMetrics names a family without the ending of its samples, Prometheus with it.
-        let (family, word) = match (self.dialect, kind) {
-            (Dialect::OpenMetrics, Kind::Counter) => (name, "counter"),
-            (Dialect::OpenMetrics, Kind::Info) => (name, "info"),
-            (Dialect::OpenMetrics, Kind::CounterBesideGauge) => (&*sample, "unknown"),
-            (Dialect::Prometheus, Kind::Counter | Kind::CounterBesideGauge) => {
-                (&*sample, "counter")
-            }
-            (Dialect::Prometheus, Kind::Info) => (&*sample, "gauge"),
-            (_, Kind::Gauge) => (name, "gauge"),
-            (_, Kind::Histogram) => (name, "histogram"),
-        };
+        let help = definition.help;
         line(&mut self.text, format_args!("# HELP {family} {help}"));
         line(&mut self.text, format_args!("# TYPE {family} {word}"));
-        if self.dialect == Dialect::OpenMetrics && family.ends_with("_seconds") {
-            line(&mut self.text, format_args!("# UNIT {family} seconds"));
+        if self.dialect == Dialect::OpenMetrics
+            && let Some(unit) = definition.unit()
+        {
+            line(&mut self.text, format_args!("# UNIT {family} {unit}"));
         }
         Family {
             text: &mut self.text,
-            name: sample,
+            definition,
         }
     }
 
@@ -93,37 +68,74 @@ impl Exposition {
 }
 
 impl Family<'_> {
-    /// Adds a sample.
-    pub(crate) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
-        self.sample_of("", labels, None, value);
+    /// Adds a sample. `values` are those of the labels of the definition, in its order.
+    pub(crate) fn sample(&mut self, values: &[&str], value: impl Display) {
+        self.sample_of("", values, None, value);
+    }
+
+    /// Adds a sample of CPU time in seconds.
+    pub(crate) fn nanos(&mut self, values: &[&str], nanos: u64) {
+        self.sample(values, nanos as f64 / 1e9);
     }
 
     /// Adds the samples of a histogram of times: cumulative buckets in seconds, sum and count.
-    pub(crate) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) {
+    pub(crate) fn histogram(&mut self, values: &[&str], histogram: &Histogram) {
+        let bounds = BOUNDS_MICROS.iter().map(|&micros| micros as f64 / 1e6);
+        let (counts, sum) = (&histogram.buckets, histogram.sum_seconds());
+        self.buckets(
+            values,
+            bounds.zip(counts.iter().copied()),
+            histogram.count(),
+            sum,
+        );
+    }
+
+    /// Adds the samples of a distribution. `factor` turns its unit into that of the metric.
+    pub(crate) fn distribution(
+        &mut self,
+        values: &[&str],
+        distribution: &Distribution,
+        factor: f64,
+    ) {
+        let bounds = distribution
+            .bounds
+            .iter()
+            .map(|&bound| bound as f64 * factor);
+        let sum = distribution.sum as f64 * factor;
+        let counts = distribution.counts.iter().copied();
+        self.buckets(values, bounds.zip(counts), distribution.count(), sum);
+    }
+
+    fn buckets(
+        &mut self,
+        values: &[&str],
+        buckets: impl Iterator<Item = (f64, u64)>,
+        count: u64,
+        sum: f64,
+    ) {
         let mut below = 0;
-        for (&count, bound) in histogram.buckets.iter().zip(BOUNDS_MICROS) {
+        for (bound, count) in buckets {
             below += count;
-            self.sample_of("_bucket", labels, Some(&seconds(bound)), below);
+            self.sample_of("_bucket", values, Some(&decimal(bound)), below);
         }
-        let count = histogram.count();
-        self.sample_of("_bucket", labels, Some("+Inf"), count);
-        self.sample_of("_sum", labels, None, histogram.sum_seconds());
-        self.sample_of("_count", labels, None, count);
+        self.sample_of("_bucket", values, Some("+Inf"), count);
+        self.sample_of("_sum", values, None, sum);
+        self.sample_of("_count", values, None, count);
     }
 
     fn sample_of(
         &mut self,
         ending: &str,
-        labels: Labels<'_>,
+        values: &[&str],
         bound: Option<&str>,
         value: impl Display,
     ) {
-        self.text.push_str(&self.name);
+        self.text.push_str(self.definition.name);
         self.text.push_str(ending);
         let mut separator = '{';
+        let labels = self.definition.labels.iter().copied();
         for (name, value) in labels
-            .iter()
-            .copied()
+            .zip(values.iter().copied())
             .chain(bound.map(|bound| ("le", bound)))
         {
             self.text.push(separator);
@@ -140,9 +152,38 @@ impl Family<'_> {
     }
 }
 
-/// Seconds as a decimal with a point: `0.00005`, `1.0`.
-fn seconds(micros: u64) -> String {
-    let text = (micros as f64 / 1e6).to_string();
+/// The word for a kind in Prometheus text. An information is a gauge there.
+fn prometheus_word(kind: MetricKind) -> &'static str {
+    match kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge | MetricKind::Info => "gauge",
+        MetricKind::Histogram => "histogram",
+    }
+}
+
+/// A family's name and kind in OpenMetrics, where the name has no ending.
+///
+/// A counter that shares its name, but for the ending, with a gauge would be one family with it: there it is a
+/// family of its own whose kind is not told.
+fn open_metrics_family(definition: MetricDefinition) -> (&'static str, &'static str) {
+    let name = definition.name;
+    match definition.kind {
+        MetricKind::Counter => {
+            let base = name.trim_end_matches("_total");
+            match definitions().iter().any(|other| other.name == base) {
+                true => (name, "unknown"),
+                false => (base, "counter"),
+            }
+        }
+        MetricKind::Gauge => (name, "gauge"),
+        MetricKind::Info => (name.trim_end_matches("_info"), "info"),
+        MetricKind::Histogram => (name, "histogram"),
+    }
+}
+
+/// A decimal with a point: `0.00005`, `1.0`.
+fn decimal(number: f64) -> String {
+    let text = number.to_string();
     if text.contains('.') {
         text
     } else {

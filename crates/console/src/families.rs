@@ -1,299 +1,339 @@
-//! Every metric by name, with its help.
+//! What is written for each metric of the table.
 
-use tollgate_meter::Snapshot;
+use std::collections::BTreeMap;
 
-use crate::exposition::{Dialect, Exposition, Kind};
+use tollgate_meter::{CpuByPhase, Snapshot, Totals, WorkerCounts};
 
-/// The snapshot as Prometheus text, version 0.0.4.
-pub fn prometheus(snapshot: &Snapshot) -> String {
-    write(snapshot, Dialect::Prometheus)
+use crate::definitions::{self as metric, MetricDefinition};
+use crate::exposition::{Dialect, Exposition};
+use crate::live::agreement;
+use crate::observed::Observed;
+use crate::price::price;
+
+/// What was observed as Prometheus text, version 0.0.4.
+pub fn prometheus(observed: &Observed<'_>) -> String {
+    write(observed, Dialect::Prometheus)
 }
 
-/// The snapshot as OpenMetrics text, version 1.0.0.
-pub fn open_metrics(snapshot: &Snapshot) -> String {
-    write(snapshot, Dialect::OpenMetrics)
+/// What was observed as OpenMetrics text, version 1.0.0.
+pub fn open_metrics(observed: &Observed<'_>) -> String {
+    write(observed, Dialect::OpenMetrics)
 }
 
-fn write(snapshot: &Snapshot, dialect: Dialect) -> String {
+fn write(observed: &Observed<'_>, dialect: Dialect) -> String {
     let mut text = Exposition::new(dialect);
+    let snapshot = observed.snapshot;
     handshakes(snapshot, &mut text);
+    kinds(snapshot, &mut text);
+    ledger(snapshot, &mut text);
     connections(snapshot, &mut text);
     requests(snapshot, &mut text);
+    resumption(snapshot, &mut text);
+    last_minute(observed, &mut text);
+    alarms(observed, &mut text);
     backends(snapshot, &mut text);
     workers(snapshot, &mut text);
-    process(snapshot, &mut text);
+    process(observed, &mut text);
     text.finish()
 }
 
 fn handshakes(snapshot: &Snapshot, text: &mut Exposition) {
-    let mut family = text.family(
-        "tollgate_handshakes",
-        Kind::Counter,
-        "Completed TLS handshakes by what they were.",
-    );
+    fn labels(one: &tollgate_meter::HandshakeSeries) -> [&str; 7] {
+        let labels = &one.labels;
+        [
+            &labels.site,
+            &labels.listener,
+            labels.version,
+            labels.suite,
+            labels.group,
+            labels.certificate,
+            labels.kind,
+        ]
+    }
+    let mut family = text.family(metric::HANDSHAKES);
     for one in &snapshot.handshakes {
+        family.sample(&labels(one), one.count);
+    }
+    let mut family = text.family(metric::HANDSHAKE_CPU);
+    for one in snapshot
+        .handshakes
+        .iter()
+        .filter(|_| snapshot.process.ledger)
+    {
+        let [a, b, c, d, e, f, g] = labels(one);
+        let phases = [
+            ("asymmetric", one.asymmetric_nanos),
+            ("derivation", one.derivation_nanos),
+        ];
+        for (phase, nanos) in phases {
+            family.nanos(&[a, b, c, d, e, f, g, phase], nanos);
+        }
+    }
+}
+
+fn kinds(snapshot: &Snapshot, text: &mut Exposition) {
+    let mut family = text.family(metric::MISSES);
+    for one in &snapshot.resumption_misses {
+        family.sample(&[&one.labels.site, one.labels.reason], one.count);
+    }
+    let mut family = text.family(metric::RESUMPTIONS);
+    for one in &snapshot.resumptions {
+        family.sample(&[one.labels.version, one.labels.method], one.count);
+    }
+    let mut family = text.family(metric::SIGNATURES);
+    for one in &snapshot.signatures {
+        family.sample(&[one.labels.scheme], one.count);
+    }
+    let mut family = text.family(metric::HANDSHAKE_FAILURES);
+    for one in &snapshot.handshake_failures {
         let labels = &one.labels;
         family.sample(
-            &[
-                ("site", &labels.site),
-                ("listener", &labels.listener),
-                ("version", labels.version),
-                ("suite", labels.suite),
-                ("group", labels.group),
-                ("certificate", labels.certificate),
-                ("kind", labels.kind),
-            ],
+            &[&labels.listener, labels.reason, labels.culprit],
             one.count,
         );
     }
-    let mut family = text.family(
-        "tollgate_resumption_misses",
-        Kind::Counter,
-        "Handshakes that were full, by the reason why they did not resume.",
-    );
-    for one in &snapshot.resumption_misses {
-        family.sample(
-            &[("site", &one.labels.site), ("reason", one.labels.reason)],
-            one.count,
-        );
-    }
-    let mut family = text.family(
-        "tollgate_handshake_failures",
-        Kind::Counter,
-        "Handshakes that did not complete, by reason and by who can act.",
-    );
-    for one in &snapshot.handshake_failures {
-        family.sample(
-            &[
-                ("listener", &one.labels.listener),
-                ("reason", one.labels.reason),
-                ("culprit", one.labels.culprit),
-            ],
-            one.count,
-        );
-    }
-    let mut family = text.family(
-        "tollgate_handshake_seconds",
-        Kind::Histogram,
-        "Wall time of completed handshakes, from the first byte to the end.",
-    );
+    let mut family = text.family(metric::HANDSHAKE_TIMES);
     for one in &snapshot.handshake_times {
-        family.histogram(&[("kind", one.labels.kind)], &one.histogram);
+        family.histogram(&[one.labels.kind], &one.histogram);
+    }
+    text.family(metric::EARLY_DATA_REFUSED)
+        .sample(&[], snapshot.early_data_refused);
+}
+
+fn phases(cpu: CpuByPhase) -> [(&'static str, u64); 4] {
+    [
+        ("asymmetric", cpu.asymmetric_nanos),
+        ("derivation", cpu.derivation_nanos),
+        ("records", cpu.records_nanos),
+        ("not_tls", cpu.not_tls_nanos),
+    ]
+}
+
+/// Where the ledger is off, what it would say is left out: zero would be a lie.
+fn ledger(snapshot: &Snapshot, text: &mut Exposition) {
+    let ledger = snapshot.process.ledger;
+    let mut family = text.family(metric::CPU);
+    for (phase, nanos) in phases(snapshot.cpu).into_iter().filter(|_| ledger) {
+        family.nanos(&[phase], nanos);
+    }
+    let mut family = text.family(metric::RECORD_CPU);
+    for one in snapshot.records.iter().filter(|_| ledger) {
+        family.nanos(&[one.suite, one.direction], one.nanos);
+    }
+    let mut family = text.family(metric::RECORD_BYTES);
+    for one in &snapshot.records {
+        family.sample(&[one.suite, one.direction], one.bytes);
+    }
+    let mut family = text.family(metric::RECORDS);
+    for one in &snapshot.records {
+        family.sample(&[one.suite, one.direction], one.records);
+    }
+    let mut family = text.family(metric::LEDGER_AGREEMENT);
+    if let Some(ratio) = agreement(ledger, &Totals::of(snapshot)) {
+        family.sample(&[], ratio);
     }
 }
 
 fn connections(snapshot: &Snapshot, text: &mut Exposition) {
-    let mut family = text.family(
-        "tollgate_connections",
-        Kind::Gauge,
-        "Connections open now, by what they are used for.",
-    );
+    let mut family = text.family(metric::CONNECTIONS);
     for one in &snapshot.connections {
-        family.sample(
-            &[
-                ("listener", &one.labels.listener),
-                ("mode", one.labels.mode),
-            ],
-            one.open,
-        );
+        family.sample(&[&one.labels.listener, one.labels.mode], one.open);
     }
-    let mut family = text.family(
-        "tollgate_connections",
-        Kind::CounterBesideGauge,
-        "Connections accepted.",
-    );
+    let mut family = text.family(metric::ACCEPTED);
     for one in &snapshot.accepted {
-        family.sample(&[("listener", &one.labels.listener)], one.count);
+        family.sample(&[&one.labels.listener], one.count);
     }
-    let mut family = text.family(
-        "tollgate_connections_refused",
-        Kind::Counter,
-        "Connections closed before they were served, by reason.",
-    );
+    let mut family = text.family(metric::REFUSED);
     for one in &snapshot.refused {
-        family.sample(
-            &[
-                ("listener", &one.labels.listener),
-                ("reason", one.labels.reason),
-            ],
-            one.count,
-        );
+        family.sample(&[&one.labels.listener, one.labels.reason], one.count);
     }
+    let mut family = text.family(metric::CONNECTION_MEMORY);
+    for one in snapshot.held.iter().filter(|_| snapshot.process.ledger) {
+        family.sample(&[one.mode], one.bytes.max(0));
+    }
+    let mut family = text.family(metric::LIFETIMES);
+    for one in &snapshot.lifetimes {
+        family.distribution(&[one.mode], &one.distribution, 1e-3);
+    }
+    text.family(metric::REQUESTS_PER_CONNECTION).distribution(
+        &[],
+        &snapshot.requests_per_connection,
+        1.0,
+    );
 }
 
 fn requests(snapshot: &Snapshot, text: &mut Exposition) {
-    let mut family = text.family(
-        "tollgate_requests",
-        Kind::Counter,
-        "Requests by protocol and status code; code none where no response was sent.",
-    );
+    let mut family = text.family(metric::REQUESTS);
     for one in &snapshot.requests {
         let code = match one.labels.code {
             0 => "none".to_owned(),
             code => code.to_string(),
         };
-        family.sample(
-            &[
-                ("site", &one.labels.site),
-                ("protocol", one.labels.protocol),
-                ("code", &code),
-            ],
-            one.count,
-        );
+        family.sample(&[&one.labels.site, one.labels.protocol, &code], one.count);
     }
-    let mut family = text.family(
-        "tollgate_request_seconds",
-        Kind::Histogram,
-        "Wall time from request to the end of the response.",
-    );
+    let mut family = text.family(metric::REQUEST_TIMES);
     for one in &snapshot.request_times {
-        family.histogram(&[("site", &one.labels.site)], &one.histogram);
+        family.histogram(&[&one.labels.site], &one.histogram);
     }
-    let mut family = text.family(
-        "tollgate_bytes",
-        Kind::Counter,
-        "Bytes moved, without what TLS adds.",
-    );
+    let mut family = text.family(metric::BYTES);
     for one in &snapshot.bytes {
-        family.sample(
-            &[
-                ("site", &one.labels.site),
-                ("mode", one.labels.mode),
-                ("direction", one.labels.direction),
-            ],
-            one.count,
-        );
+        let labels = &one.labels;
+        family.sample(&[&labels.site, labels.mode, labels.direction], one.count);
+    }
+}
+
+fn resumption(snapshot: &Snapshot, text: &mut Exposition) {
+    text.family(metric::TICKET_AGES)
+        .distribution(&[], &snapshot.ticket_ages, 1e-3);
+    text.family(metric::LOOK_UPS)
+        .sample(&[], snapshot.look_ups.count);
+    text.family(metric::LOOK_UP_TIME)
+        .nanos(&[], snapshot.look_ups.nanos);
+    text.family(metric::TICKETS)
+        .sample(&[], snapshot.tickets.count);
+    text.family(metric::TICKET_BYTES)
+        .sample(&[], snapshot.tickets.bytes);
+    // Names that do not last are written together: a client that makes them up makes no series.
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::from([("other", 0)]);
+    for one in &snapshot.unknown_keys {
+        let key = match one.labels.lasting {
+            true => one.labels.key.as_str(),
+            false => "other",
+        };
+        *sums.entry(key).or_default() += one.count;
+    }
+    let mut family = text.family(metric::UNKNOWN_KEYS);
+    for (key, count) in sums {
+        family.sample(&[key], count);
+    }
+    text.family(metric::SESSIONS)
+        .sample(&[], snapshot.process.sessions_cached);
+    let mut family = text.family(metric::SESSION_MEMORY);
+    if let Some(bytes) = snapshot.process.session_bytes {
+        family.sample(&[], bytes);
+    }
+}
+
+fn last_minute(observed: &Observed<'_>, text: &mut Exposition) {
+    let minute = observed.minute();
+    let price = price(observed);
+    let is_known = minute.seconds > 0.0;
+    let gauges: [(MetricDefinition, Option<f64>); 7] = [
+        (metric::HIT_RATIO, minute.totals.hit_rate()),
+        (
+            metric::REQUESTS_PER_HANDSHAKE,
+            minute.totals.requests_per_handshake(),
+        ),
+        (metric::CORES, Some(observed.cores())),
+        (
+            metric::HEADROOM_CORES,
+            is_known.then_some(price.headroom_cores),
+        ),
+        (metric::SAVED_CORES, price.saved_cores.filter(|_| is_known)),
+        (
+            metric::CORES_AT_HALF,
+            price.cores_at_half.filter(|_| is_known),
+        ),
+        (
+            metric::CORES_AT_ZERO,
+            price.cores_at_zero.filter(|_| is_known),
+        ),
+    ];
+    for (definition, value) in gauges {
+        let mut family = text.family(definition);
+        if let Some(value) = value {
+            family.sample(&[], value);
+        }
+    }
+}
+
+fn alarms(observed: &Observed<'_>, text: &mut Exposition) {
+    let mut firing: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+    for state in observed.alarms {
+        *firing.entry((state.name, &state.subject)).or_default() |= state.is_firing();
+    }
+    let mut family = text.family(metric::ALARM);
+    for ((alarm, subject), fires) in firing {
+        family.sample(&[alarm, subject], u8::from(fires));
+    }
+    let mut family = text.family(metric::ALARM_CHANGES);
+    for (alarm, count) in observed.history.alarm_changes() {
+        family.sample(&[alarm], count);
     }
 }
 
 fn backends(snapshot: &Snapshot, text: &mut Exposition) {
-    let mut family = text.family(
-        "tollgate_backend_up",
-        Kind::Gauge,
-        "Whether a backend is given new work (1) or not (0).",
-    );
+    let mut family = text.family(metric::BACKEND_UP);
     for one in &snapshot.process.backends {
-        family.sample(
-            &[("site", &one.site), ("backend", &one.backend)],
-            u8::from(one.up),
-        );
+        family.sample(&[&one.site, &one.backend], u8::from(one.up));
     }
-    let mut family = text.family(
-        "tollgate_backend_failures",
-        Kind::Counter,
-        "What went wrong with backends, by reason.",
-    );
+    let mut family = text.family(metric::BACKEND_FAILURES);
     for one in &snapshot.backend_failures {
-        family.sample(
-            &[
-                ("site", &one.labels.site),
-                ("backend", &one.labels.backend),
-                ("reason", one.labels.reason),
-            ],
-            one.count,
-        );
+        let labels = &one.labels;
+        family.sample(&[&labels.site, &labels.backend, labels.reason], one.count);
     }
-    let mut family = text.family(
-        "tollgate_retries",
-        Kind::Counter,
-        "Requests that were sent to a further backend.",
-    );
+    let mut family = text.family(metric::RETRIES);
     for one in &snapshot.retries {
-        family.sample(&[("site", &one.labels.site)], one.count);
+        family.sample(&[&one.labels.site], one.count);
     }
 }
 
 fn workers(snapshot: &Snapshot, text: &mut Exposition) {
-    for (name, help, count) in [
-        (
-            "tollgate_worker_accepted",
-            "Connections accepted by a worker.",
-            (|worker| worker.accepted) as fn(&tollgate_meter::WorkerCounts) -> u64,
-        ),
-        (
-            "tollgate_worker_handshakes",
-            "Handshakes completed by a worker.",
-            |worker| worker.handshakes,
-        ),
-        (
-            "tollgate_worker_requests",
-            "Requests answered by a worker.",
-            |worker| worker.requests,
-        ),
-    ] {
-        let mut family = text.family(name, Kind::Counter, help);
+    type Count = fn(&WorkerCounts) -> u64;
+    let counts: [(MetricDefinition, Count); 3] = [
+        (metric::WORKER_ACCEPTED, |worker| worker.accepted),
+        (metric::WORKER_HANDSHAKES, |worker| worker.handshakes),
+        (metric::WORKER_REQUESTS, |worker| worker.requests),
+    ];
+    for (definition, count) in counts {
+        let mut family = text.family(definition);
         for worker in &snapshot.workers {
-            family.sample(&[("worker", &worker.worker.to_string())], count(worker));
+            family.sample(&[&worker.worker.to_string()], count(worker));
         }
     }
-    let mut family = text.family(
-        "tollgate_worker_cpu_seconds",
-        Kind::Counter,
-        "CPU time of a worker's thread, user and system.",
-    );
+    let mut family = text.family(metric::WORKER_CPU);
     for (worker, seconds) in &snapshot.process.worker_cpu_seconds {
-        family.sample(&[("worker", &worker.to_string())], seconds);
+        family.sample(&[&worker.to_string()], seconds);
     }
-    let mut family = text.family(
-        "tollgate_worker_imbalance",
-        Kind::Gauge,
-        "Connections accepted by the busiest worker over the mean of all; 1 is even.",
-    );
+    let mut family = text.family(metric::WORKER_PHASE_CPU);
+    for worker in snapshot.workers.iter().filter(|_| snapshot.process.ledger) {
+        for (phase, nanos) in phases(worker.cpu) {
+            family.nanos(&[&worker.worker.to_string(), phase], nanos);
+        }
+    }
+    let mut family = text.family(metric::WORKER_IMBALANCE);
     if let Some(imbalance) = snapshot.worker_imbalance() {
         family.sample(&[], imbalance);
     }
 }
 
-fn process(snapshot: &Snapshot, text: &mut Exposition) {
-    let process = &snapshot.process;
-    text.family(
-        "tollgate_log_lines_dropped",
-        Kind::Counter,
-        "Access log lines that were dropped: the disk was full or nobody kept up reading.",
-    )
-    .sample(&[], process.log_lines_dropped);
-    let mut reloads = text.family(
-        "tollgate_reloads",
-        Kind::Counter,
-        "Reloads of the configuration, by result.",
-    );
-    reloads.sample(&[("result", "succeeded")], process.reloads_succeeded);
-    reloads.sample(&[("result", "failed")], process.reloads_failed);
-    text.family(
-        "tollgate_accept_rests",
-        Kind::Counter,
-        "How often accepting rested for want of file descriptors.",
-    )
-    .sample(&[], process.accept_rests);
-    text.family(
-        "tollgate_connections_allowed",
-        Kind::Gauge,
-        "Connections that may be open at a time.",
-    )
-    .sample(&[], process.connections_allowed);
-    let mut family = text.family(
-        "tollgate_certificate_expiry_timestamp_seconds",
-        Kind::Gauge,
-        "When a certificate ends, in seconds since 1970.",
-    );
+fn process(observed: &Observed<'_>, text: &mut Exposition) {
+    let process = &observed.snapshot.process;
+    text.family(metric::LOG_LINES_DROPPED)
+        .sample(&[], process.log_lines_dropped);
+    let mut reloads = text.family(metric::RELOADS);
+    reloads.sample(&["succeeded"], process.reloads_succeeded);
+    reloads.sample(&["failed"], process.reloads_failed);
+    text.family(metric::ACCEPT_RESTS)
+        .sample(&[], process.accept_rests);
+    text.family(metric::CONNECTIONS_ALLOWED)
+        .sample(&[], process.connections_allowed);
+    let mut ends: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for one in &process.certificates {
-        family.sample(
-            &[("site", &one.site), ("certificate", &one.certificate)],
-            one.expires.0,
-        );
+        let end = ends
+            .entry((&one.site, &one.certificate))
+            .or_insert(u64::MAX);
+        *end = one.expires.0.min(*end);
     }
-    text.family(
-        "tollgate_sessions_cached",
-        Kind::Gauge,
-        "TLS 1.2 sessions in the cache now.",
-    )
-    .sample(&[], process.sessions_cached);
-    text.family(
-        "tollgate_config",
-        Kind::Info,
-        "Hash of the configuration in force.",
-    )
-    .sample(&[("hash", &process.config_hash)], 1);
-    text.family("tollgate_build", Kind::Info, "Version of Tollgate.")
-        .sample(&[("version", &process.version)], 1);
+    let mut family = text.family(metric::CERTIFICATE_EXPIRY);
+    for ((site, certificate), end) in ends {
+        family.sample(&[site, certificate], end);
+    }
+    text.family(metric::CONFIG)
+        .sample(&[&process.config_hash], 1);
+    let mut family = text.family(metric::CONFIG_SINCE);
+    if let Some(one) = observed.history.configurations().last() {
+        family.sample(&[], one.since);
+    }
+    text.family(metric::BUILD).sample(&[&process.version], 1);
 }

@@ -1,10 +1,11 @@
-//! Read-only views of a snapshot: Prometheus text, JSON and a status page.
+//! Read-only views of a process: Prometheus text, JSON for programs, and the page's files.
 //!
-//! A pure function of the path, the `Accept` header and the snapshot: serves nothing, counts nothing, changes
-//! nothing. The caller listens, asks the workers and sends the answer.
+//! Pure functions of what was observed: serves nothing, counts nothing, changes nothing, reads no clock. The caller
+//! listens, asks the workers, keeps the past and sends the answer. Formulas are `cost`'s, alarms are `meter`'s.
 
 mod assets;
 mod boxes;
+mod definitions;
 mod exposition;
 mod families;
 mod json;
@@ -15,17 +16,13 @@ mod price;
 pub mod view;
 
 pub use assets::{Asset, asset};
+pub use definitions::{MetricDefinition, MetricKind, definitions};
 pub use families::{open_metrics, prometheus};
 pub use json::json;
 pub use live::live;
 pub use observed::Observed;
 pub use past::past;
 pub use price::price;
-
-use tollgate_meter::Snapshot;
-
-/// The status page. It names no other host, and shows what `/snapshot.json` says.
-const PAGE: &str = include_str!("page.html");
 
 /// A response without its transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,27 +37,27 @@ pub struct Answer {
 
 /// The answer to a GET of `path`, which may carry a query, with this `Accept` header (empty when there is none).
 ///
-/// `/metrics` is OpenMetrics for those who accept it and Prometheus text for everybody else.
-pub fn routes(path: &str, accept: &str, snapshot: &Snapshot) -> Answer {
+/// `/metrics` is OpenMetrics for those who accept it and Prometheus text for everybody else. The files of the
+/// page are [`asset`]s.
+pub fn routes(path: &str, accept: &str, observed: &Observed<'_>) -> Answer {
     let path = path.split('?').next().unwrap_or_default();
     let (status, content_type, body) = match path {
-        "/" => (200, "text/html; charset=utf-8", PAGE.to_owned()),
         "/metrics" if accept.contains("application/openmetrics-text") => (
             200,
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            open_metrics(snapshot),
+            open_metrics(observed),
         ),
         "/metrics" => (
             200,
             "text/plain; version=0.0.4; charset=utf-8",
-            prometheus(snapshot),
+            prometheus(observed),
         ),
-        "/snapshot.json" => (200, "application/json", json(snapshot)),
+        "/snapshot.json" => (200, "application/json", json(observed.snapshot)),
         "/healthz" => (200, "text/plain; charset=utf-8", "ok\n".to_owned()),
         _ => (
             404,
             "text/plain; charset=utf-8",
-            "nothing here; there are /, /metrics, /snapshot.json and /healthz\n".to_owned(),
+            "nothing here; there are /metrics, /snapshot.json and /healthz\n".to_owned(),
         ),
     };
     Answer {

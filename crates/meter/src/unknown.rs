@@ -1,9 +1,9 @@
 //! Names of ticket keys that clients showed and that are not held here, in bounded room.
 //!
 //! Clients can send any name. Sixteen are remembered, and the least frequent makes room for a new one; what it
-//! had counted is not lost, only nameless. A name that was seen often has one of sixteen places that last as
-//! long as the process: only those become labels, so that a client who makes names up makes no series without
-//! end.
+//! had counted is not lost, only nameless. A name that was seen eight times has one of sixteen places that last
+//! as long as the process: only those become labels, so that a client who makes names up makes no series without
+//! end. What was counted before stays nameless, so that no count ever falls.
 
 use crate::snapshot::{KeyLabel, Series, series};
 
@@ -40,10 +40,12 @@ impl UnknownKeys {
         let Some(index) = self.passing.iter().position(|(known, _)| *known == name) else {
             return self.remember(name);
         };
-        self.passing[index].1 += 1;
-        if self.passing[index].1 >= LASTING_FROM && self.lasting.len() < PLACES {
-            self.lasting.push(self.passing.swap_remove(index));
+        if self.passing[index].1 + 1 >= LASTING_FROM && self.lasting.len() < PLACES {
+            self.nameless += self.passing.swap_remove(index).1;
+            self.lasting.push((name, 1));
+            return;
         }
+        self.passing[index].1 += 1;
     }
 
     fn remember(&mut self, name: [u8; 16]) {
@@ -104,7 +106,7 @@ mod tests {
         assert!(written.len() <= 2 * PLACES + 1, "{}", written.len());
         let mut lasting = written.iter().filter(|one| one.labels.lasting);
         let found = lasting.next().map(|one| (&*one.labels.key, one.count));
-        assert_eq!(found, Some(("00000000000000000000000000000007", 33_334)));
+        assert_eq!(found, Some(("00000000000000000000000000000007", 33_327)));
         assert_eq!(lasting.next(), None);
     }
 
