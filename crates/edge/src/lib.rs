@@ -8,6 +8,7 @@ mod accept;
 mod account;
 mod client_stream;
 mod connection;
+mod dearer;
 mod dial;
 mod gateway;
 mod health;
@@ -37,11 +38,12 @@ use tokio::sync::{mpsc, oneshot};
 use tollgate_config::{AcceptMode, Config, Limits, ListenAddress};
 use tollgate_journal::Journal;
 
+pub use dearer::{DearerCertificate, dearer_certificates, still_dearer};
 pub use health::{Change as HealthChange, RESOLVE_INTERVAL, resolve, watch_health};
 pub use ledger::ThreadHeap;
 pub use listen::{ListenError, Listening, Sockets, address_name};
 pub use live::{CertificateSummary, Live, LiveSite, Target, site_label};
-pub use sources::{ConsoleFiles, Loaded, Sources, dearer_certificates};
+pub use sources::{ConsoleFiles, Loaded, Sources};
 pub use tollgate_balance::State as BackendState;
 pub use worker::{Command, Report};
 

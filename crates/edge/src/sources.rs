@@ -8,20 +8,17 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tollgate_config::{
     Backend, BackendAddress, BackendProtocol, BackendTls, CertificateFiles, ClientCertificates,
     ClientTrust as TrustFiles, Finding, Severity, Site, SiteName, Spanned,
 };
-use tollgate_terms::{CertificateKind, UnixTime};
+use tollgate_terms::UnixTime;
 use tollgate_tls::client::{BackendTlsPolicy, ClientSite};
 use tollgate_tls::material::{
     Certificate, ClientTrust, MaterialError, MaterialFinding, Severity as MaterialSeverity,
 };
 use tollgate_tls::{ClientPolicy, Resumption};
-
-use crate::live::{CertificateSummary, Live};
 
 mod console;
 
@@ -335,70 +332,4 @@ fn uncovered_names(
             })
         })
         .collect()
-}
-
-/// Sites whose best certificate costs more per handshake than before: ECDSA to RSA, or a longer RSA key.
-///
-/// One sentence each, for the operator who reloads, with what a signature took before and takes now.
-/// Signing to find that out takes a few milliseconds.
-pub fn dearer_certificates(old: &Live, new: &Live) -> Vec<String> {
-    new.sites
-        .iter()
-        .filter_map(|site| {
-            let (before, after) = (cheapest(old, &site.label)?, cheapest(new, &site.label)?);
-            (rank(after.kind) > rank(before.kind)).then(|| {
-                format!(
-                    "site {}: its cheapest certificate was {} and is now {}; {}every full handshake costs \
-                     that much more CPU from now on (certbot: --key-type ecdsa)",
-                    site.label,
-                    before.kind,
-                    after.kind,
-                    price(&before.certificate, &after.certificate),
-                )
-            })
-        })
-        .collect()
-}
-
-fn cheapest<'a>(live: &'a Live, label: &str) -> Option<&'a CertificateSummary> {
-    let site = live.sites.iter().find(|site| *site.label == *label)?;
-    site.certificates
-        .iter()
-        .min_by_key(|certificate| rank(certificate.kind))
-}
-
-fn price(before: &Certificate, after: &Certificate) -> String {
-    match (signature_time(before), signature_time(after)) {
-        (Some(before), Some(after)) => format!(
-            "one signature took {} µs and now takes {} µs (measured here just now); ",
-            before.as_micros(),
-            after.as_micros()
-        ),
-        (None, _) | (_, None) => String::new(),
-    }
-}
-
-/// Median of a few signatures: nine, or as many as fit into three milliseconds.
-fn signature_time(certificate: &Certificate) -> Option<Duration> {
-    const ENOUGH: Duration = Duration::from_millis(3);
-    let began = Instant::now();
-    let mut times = Vec::with_capacity(9);
-    while times.len() < 9 && (times.is_empty() || began.elapsed() < ENOUGH) {
-        let start = Instant::now();
-        if !certificate.sign_for_nothing() {
-            return None;
-        }
-        times.push(start.elapsed());
-    }
-    times.sort();
-    times.get(times.len() / 2).copied()
-}
-
-/// Order of cost of a signature; RSA grows with the cube of its length.
-fn rank(kind: CertificateKind) -> u16 {
-    match kind {
-        CertificateKind::EcdsaP256 | CertificateKind::Ed25519 => 0,
-        CertificateKind::EcdsaP384 => 1,
-        CertificateKind::Rsa(bits) => bits.max(2),
-    }
 }

@@ -14,7 +14,7 @@ use tollgate_keys::{KeyMaterial, Lifetimes, Ring};
 use tollgate_tls::{Clock, Resumption, ResumptionSettings};
 
 use super::*;
-use crate::dearer_certificates;
+use crate::{dearer_certificates, still_dearer};
 
 const NOW: UnixTime = UnixTime(1_800_000_000);
 
@@ -180,9 +180,10 @@ fn checks_of_backends_that_stay_are_remembered_and_forgotten_without_checks() {
 fn a_dearer_certificate_is_named_with_its_price() {
     let of = |certificates: &[&str]| live(&site("shop.example", certificates, ""));
     let warnings = dearer_certificates(&of(&["ecdsa", "rsa2048"]), &of(&["rsa2048"]));
-    let [warning] = warnings.as_slice() else {
+    let [dearer] = warnings.as_slice() else {
         panic!("{warnings:?}")
     };
+    let warning = dearer.to_string();
     assert!(warning.starts_with("site shop.example: "), "{warning}");
     let prices: Vec<u64> = warning
         .split(" µs")
@@ -193,6 +194,18 @@ fn a_dearer_certificate_is_named_with_its_price() {
     };
     // The ratio is about fourteen; twice leaves room for a busy machine.
     assert!(*after > 2 * *before, "{warning}");
+    assert!(dearer.before_micros < dearer.after_micros, "{dearer:?}");
+}
+
+#[test]
+fn a_dearer_certificate_stays_dearer_until_the_former_kind_is_back() {
+    let of = |certificates: &[&str]| live(&site("shop.example", certificates, ""));
+    let found = dearer_certificates(&of(&["ecdsa"]), &of(&["rsa2048"]));
+    assert!(still_dearer(&found[0], &of(&["rsa2048"])));
+    assert!(still_dearer(&found[0], &of(&["rsa3072"])));
+    assert!(!still_dearer(&found[0], &of(&["rsa2048", "ecdsa"])));
+    let other = live(&site("other.example", &["rsa2048"], ""));
+    assert!(!still_dearer(&found[0], &other), "the site is gone");
 }
 
 #[test]
