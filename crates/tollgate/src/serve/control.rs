@@ -1,6 +1,6 @@
 //! The control socket: where `tollgate reload` asks a running instance.
 //!
-//! One line in (`reload`), an answer out (`ok` or `no`, then text for people), one exchange a connection.
+//! One line in (`reload`, or `reload allow-dearer-certificate`), an answer out (`ok` or `no`, then text for people), one exchange a connection.
 //! The socket belongs to the user that serves and nobody else may open it.
 
 use std::fs;
@@ -16,6 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 /// A request that waits for its answer.
 #[derive(Debug)]
 pub struct Request {
+    /// Whether certificates that cost more than before are meant, and no alarm.
+    pub allow_dearer: bool,
     /// Where the answer goes: text for people, right or wrong.
     pub answer: oneshot::Sender<Result<String, String>>,
 }
@@ -92,7 +94,8 @@ async fn exchange(mut stream: UnixStream, requests: mpsc::UnboundedSender<Reques
     let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut line)).await;
     let Ok(Ok(length)) = read else { return };
     let answer = match line[..length].trim_ascii() {
-        b"reload" => ask(&requests).await,
+        b"reload" => ask(&requests, false).await,
+        b"reload allow-dearer-certificate" => ask(&requests, true).await,
         _ => Err("tollgate: error: the control socket knows one word: reload\n".to_owned()),
     };
     let text = match answer {
@@ -103,9 +106,12 @@ async fn exchange(mut stream: UnixStream, requests: mpsc::UnboundedSender<Reques
     let _ = stream.write_all(text.as_bytes()).await;
 }
 
-async fn ask(requests: &mpsc::UnboundedSender<Request>) -> Result<String, String> {
+async fn ask(
+    requests: &mpsc::UnboundedSender<Request>,
+    allow_dearer: bool,
+) -> Result<String, String> {
     let (answer, answered) = oneshot::channel();
     let ending = || "tollgate: error: the instance is ending\n".to_owned();
-    requests.send(Request { answer }).map_err(|_| ending())?;
+    requests.send(Request { allow_dearer, answer }).map_err(|_| ending())?;
     answered.await.map_err(|_| ending())?
 }

@@ -4,6 +4,9 @@
 //! silent or gone costs a message, never a tick of the parent. Messages name the receiver by host and port, as
 //! the path of many receivers is their secret.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +31,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const MOST_ANSWER: usize = 64 * 1_024;
 
 /// Where changes go, with everything read that it takes.
-#[derive(Clone)]
 pub struct Receiver {
     host: String,
     port: u16,
@@ -38,7 +40,9 @@ pub struct Receiver {
 
 impl std::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Receiver").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("Receiver")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
     }
 }
 
@@ -53,9 +57,12 @@ impl Receiver {
             Some(ca) => {
                 let file = ca.value.display();
                 let bytes = std::fs::read(&ca.value).map_err(|error| {
-                    Finding::error(Some(ca.span), format!("CA bundle {file} cannot be read: {error}"))
-                        .label("the webhook's receiver is checked against it".into())
-                        .help("name the bundle with ca:, or install ca-certificates")
+                    Finding::error(
+                        Some(ca.span),
+                        format!("CA bundle {file} cannot be read: {error}"),
+                    )
+                    .label("the webhook's receiver is checked against it".into())
+                    .help("name the bundle with ca:, or install ca-certificates")
                 })?;
                 let site = ClientSite::new(BackendTlsPolicy {
                     verify: true,
@@ -100,7 +107,7 @@ impl Receiver {
         let (mut asker, driver) = match &self.tls {
             None => Asker::over(stream).await,
             Some(site) => {
-                let (stream, _) = tollgate_tls::connect(stream, site, &Buffers::default())
+                let (stream, _) = tollgate_tls::connect(stream, site, &Buffers::new())
                     .await
                     .map_err(|error| again(&error))?;
                 Asker::over(stream).await
@@ -114,7 +121,10 @@ impl Receiver {
             .uri(&self.path)
             .header("host", self.name())
             .header("content-type", "application/json")
-            .header("user-agent", concat!("tollgate/", env!("CARGO_PKG_VERSION")))
+            .header(
+                "user-agent",
+                concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+            )
             .body(Body::full(body.to_owned()))
             .map_err(|error| Undelivered::for_good(error.to_string()))?;
         let answer = asker.ask(request, MOST_ANSWER).await;
@@ -196,7 +206,10 @@ async fn pass_on(receiver: Receiver, mut changes: mpsc::Receiver<String>) {
             outcome = receiver.deliver(&body).await;
         }
         if let Err(Undelivered { why, .. }) = outcome {
-            say::warning(&format!("webhook {}: {why}; the message is lost: {body}", receiver.name()));
+            say::warning(&format!(
+                "webhook {}: {why}; the message is lost: {body}",
+                receiver.name()
+            ));
         }
     }
 }
@@ -239,7 +252,3 @@ fn message<'a>(change: &'a Change, host: &'a str) -> Message<'a> {
         version: env!("CARGO_PKG_VERSION"),
     }
 }
-
-#[cfg(test)]
-#[path = "webhook_tests.rs"]
-mod tests;
