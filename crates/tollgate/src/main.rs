@@ -83,6 +83,9 @@ pub struct ReloadArguments {
     /// Control socket, if it is not the one that the configuration file names.
     #[arg(long)]
     pub control: Option<PathBuf>,
+    /// A certificate that costs more CPU than the one it replaces is meant: the alarm certificate_dearer stays quiet.
+    #[arg(long)]
+    pub allow_dearer_certificate: bool,
 }
 
 /// A process that another one started for itself alone ends with it, however that one ends: the variable

@@ -21,7 +21,7 @@ pub fn run(arguments: &ReloadArguments) -> ExitCode {
             return ExitCode::from(say::WRONG_INPUT);
         }
     };
-    match ask(&path) {
+    match ask(&path, arguments.allow_dearer_certificate) {
         Ok(answer) => match answer.split_once('\n') {
             Some(("ok", rest)) => {
                 say::result(rest);
@@ -77,10 +77,14 @@ fn control_path(arguments: &ReloadArguments) -> Result<PathBuf, String> {
         .ok_or_else(off)
 }
 
-fn ask(path: &Path) -> std::io::Result<String> {
+fn ask(path: &Path, allow_dearer: bool) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"reload\n")?;
+    stream.write_all(if allow_dearer {
+        b"reload allow-dearer-certificate\n".as_slice()
+    } else {
+        b"reload\n"
+    })?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
