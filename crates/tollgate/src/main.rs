@@ -65,6 +65,9 @@ pub struct ServeArguments {
     /// Serve a demo on 127.0.0.1: https on 8443, TLS over TCP on 8444, metrics on 9180.
     #[arg(long)]
     pub demo: bool,
+    /// Sheet written by `tollgate bench`, for costs that this process has not measured itself yet.
+    #[arg(long, value_name = "FILE")]
+    pub sheet: Option<PathBuf>,
 }
 
 /// What `check` takes.

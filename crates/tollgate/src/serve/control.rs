@@ -112,6 +112,11 @@ async fn ask(
 ) -> Result<String, String> {
     let (answer, answered) = oneshot::channel();
     let ending = || "tollgate: error: the instance is ending\n".to_owned();
-    requests.send(Request { allow_dearer, answer }).map_err(|_| ending())?;
+    requests
+        .send(Request {
+            allow_dearer,
+            answer,
+        })
+        .map_err(|_| ending())?;
     answered.await.map_err(|_| ending())?
 }

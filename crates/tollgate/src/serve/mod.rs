@@ -5,6 +5,7 @@
 
 mod console;
 mod control;
+mod dearer;
 mod demo;
 mod facts;
 mod handover;
@@ -16,6 +17,7 @@ pub mod setup;
 mod signals;
 mod start;
 mod upgrade;
+mod webhook;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -30,16 +32,19 @@ use tollgate_config::Config;
 use tollgate_edge::{Edge, HealthChange, Sockets};
 use tollgate_journal::Journal;
 use tollgate_keys::Ring;
+use tollgate_meter::alarms::{Change, State};
 use tollgate_tls::{Clock, Resumption};
 
 use crate::{ServeArguments, say};
 use console::Console;
 use control::Control;
+use dearer::Dearer;
 use facts::Tallies;
 use handover::Program;
-use observer::Observer;
+use observer::{Observer, now_seconds};
 use setup::{Complaint, Origin};
 use signals::Signals;
+use webhook::Webhook;
 
 /// How often the coarse clock moves and ticket keys are looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -100,6 +105,8 @@ struct Parent {
     journal: Option<Journal>,
     dropped_before: u64,
     observer: Rc<RefCell<Observer>>,
+    dearer: Dearer,
+    webhook: Option<Webhook>,
     console: Option<Console>,
     control: Option<Control>,
     control_requests: mpsc::UnboundedReceiver<control::Request>,
@@ -126,13 +133,13 @@ impl Parent {
                 _ = ticks.tick() => self.tick().await,
                 _ = resolve.tick() => self.resolve(),
                 () = beat(&mut watchdog) => notify::alive(),
-                _ = signals.hang_up.recv() => drop(self.reload_and_say().await),
+                _ = signals.hang_up.recv() => drop(self.reload_and_say(false).await),
                 _ = signals.upgrade.recv() => if self.upgrade().await { return },
                 _ = signals.terminate.recv() => return,
                 _ = signals.interrupt.recv() => return,
                 Some(change) = self.health_changes.recv() => self.pass_on(&change),
                 Some(request) = self.control_requests.recv() => {
-                    let answer = self.reload_and_say().await;
+                    let answer = self.reload_and_say(request.allow_dearer).await;
                     // Whoever asked may have left; the reload stands all the same.
                     let _ = request.answer.send(answer);
                 }
@@ -161,7 +168,16 @@ impl Parent {
             self.resumption.set_ring(&self.ring);
         }
         let snapshot = facts::snapshot(&self.edge, &self.tallies(), &self.resumption).await;
-        self.observer.borrow_mut().take(snapshot);
+        let changes = self
+            .observer
+            .borrow_mut()
+            .take(now_seconds(), snapshot, self.dearer.seen());
+        for change in &changes {
+            say_change(change);
+            if let Some(webhook) = &self.webhook {
+                webhook.tell(change);
+            }
+        }
         if let Some(console) = &self.console {
             console.publish();
         }
@@ -201,9 +217,25 @@ impl Parent {
             remove_socket_files(self.edge.sockets());
         }
         self.health.abort();
+        if self.replaced {
+            // The other process answers at the same address.
+            self.console = None;
+        } else if let Some(console) = &self.console {
+            console.dismiss();
+        }
         let limit = self.config.timeouts.drain;
         self.edge.drain(DRAIN_GRACE.min(limit / 2));
-        let left = self.edge.drained(limit).await;
+        let tallies = self.tallies();
+        let answers = async {
+            loop {
+                let asked = console::asked(&mut self.console).await;
+                asked.answer(facts::snapshot(&self.edge, &tallies, &self.resumption).await);
+            }
+        };
+        let left = tokio::select! {
+            left = self.edge.drained(limit) => left,
+            () = answers => 0,
+        };
         if left > 0 {
             say::warning(&format!(
                 "{left} connections were still open after {limit:?} and are closed now"
@@ -214,6 +246,24 @@ impl Parent {
             journal.flush();
         }
         say::note("ended");
+    }
+}
+
+/// An alarm's beginning and end in the log.
+fn say_change(change: &Change) {
+    let about = match change.subject.as_str() {
+        "" => String::new(),
+        subject => format!(" ({subject})"),
+    };
+    match change.state {
+        State::Firing => say::warning(&format!(
+            "alarm {}{about}: {}",
+            change.name, change.sentence
+        )),
+        State::Quiet | State::Pending => say::note(&format!(
+            "alarm {}{about} is quiet again: {}",
+            change.name, change.sentence
+        )),
     }
 }
 

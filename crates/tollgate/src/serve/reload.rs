@@ -1,6 +1,7 @@
 //! Another configuration in place of the one in force.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 
 use tollgate_config::{Config, LogTarget};
 use tollgate_edge::ConsoleFiles;
@@ -9,6 +10,7 @@ use tollgate_journal::Journal;
 use super::console::{Console, ConsoleError};
 use super::setup::{self, Complaint};
 use super::start::resolved;
+use super::webhook::{Receiver, Webhook};
 use super::{Parent, notify, watch};
 use crate::say;
 
@@ -40,6 +42,11 @@ impl Parent {
         }
     }
 
+    /// Whom alarms are told to from now on.
+    pub(super) fn listen_for_alarms(&mut self, receiver: Option<Receiver>) {
+        self.webhook = receiver.map(|receiver| Webhook::start(receiver, &self.tallies.host));
+    }
+
     pub(super) fn adopt_console(&mut self, next: NextConsole) {
         match next {
             NextConsole::Off => self.console = None,
@@ -54,9 +61,9 @@ impl Parent {
         }
     }
 
-    pub(super) async fn reload_and_say(&mut self) -> Result<String, Complaint> {
+    pub(super) async fn reload_and_say(&mut self, allow_dearer: bool) -> Result<String, Complaint> {
         notify::reloading();
-        let outcome = self.reload().await;
+        let outcome = self.reload(allow_dearer).await;
         match &outcome {
             Ok(text) => {
                 self.tallies.reloads_done += 1;
@@ -74,7 +81,7 @@ impl Parent {
     }
 
     /// Everything is read and bound before anything changes; then all of it changes at once.
-    pub(super) async fn reload(&mut self) -> Result<String, Complaint> {
+    pub(super) async fn reload(&mut self, allow_dearer: bool) -> Result<String, Complaint> {
         let color = say::error_colors();
         let (read, warnings) = setup::read(&self.origin, color)?;
         let lifetimes = setup::lifetimes(&read.config.resumption)?;
@@ -82,9 +89,6 @@ impl Parent {
         let (live, mut text) = (built.live, built.warnings);
         live.inherit_addresses(self.edge.live());
         let live = resolved(live).await;
-        for dearer in tollgate_edge::dearer_certificates(self.edge.live(), &live) {
-            text.push_str(&format!("tollgate: warning: {dearer}\n"));
-        }
         if read.config.workers != self.config.workers {
             text.push_str("tollgate: warning: workers: takes effect at the next start or upgrade (SIGUSR2), not by a reload\n");
         }
@@ -92,6 +96,7 @@ impl Parent {
         let console = self
             .next_console(&read.config, built.console, None)
             .map_err(|error| format!("tollgate: error: {error}\n"))?;
+        let before = Arc::clone(self.edge.live());
         let log = journal
             .as_ref()
             .or(self.journal.as_ref())
@@ -99,12 +104,21 @@ impl Parent {
         self.edge
             .reload(&read.config, live, log)
             .map_err(|error| format!("tollgate: error: {error}\n"))?;
+        text.push_str(
+            &self
+                .dearer
+                .reloaded(&before, self.edge.live(), allow_dearer),
+        );
         self.adopt(read.config, journal);
         self.adopt_console(console);
         self.ring = self.ring.with_lifetimes(lifetimes);
         self.resumption.set_ring(&self.ring);
         self.resumption
             .reconfigure(setup::resumption_settings(&self.config.resumption));
+        self.observer
+            .borrow_mut()
+            .reconfigure(setup::alarm_settings(&self.config.alarms));
+        self.listen_for_alarms(built.webhook);
         self.health.abort();
         self.health = watch(&self.edge, &self.health_sender);
         text.push_str(&format!(

@@ -4,15 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tollgate_config::{Config, Finding, LogTarget, Resumption as ResumptionConfig, Severity};
+use tollgate_config::{
+    Alarms as AlarmConfig, Config, Finding, LogTarget, Resumption as ResumptionConfig, Severity,
+};
 use tollgate_edge::{ConsoleFiles, Live, Loaded, Sources};
 use tollgate_journal::{Format, Journal, Target};
 use tollgate_keys::{KeyMaterial, Lifetimes, Ring};
+use tollgate_meter::alarms::AlarmSettings;
 use tollgate_terms::UnixTime;
 use tollgate_tls::{Resumption, ResumptionSettings};
 
 use crate::say;
 use crate::serve::demo;
+use crate::serve::webhook::Receiver;
 
 /// Where the configuration comes from.
 #[derive(Debug)]
@@ -96,6 +100,8 @@ pub struct Built {
     pub live: Live,
     /// What the console is guarded by; `None` when there is no console.
     pub console: Option<ConsoleFiles>,
+    /// Who is told of alarms; `None` for nobody.
+    pub webhook: Option<Receiver>,
     /// Rendered warnings.
     pub warnings: Complaint,
 }
@@ -121,6 +127,14 @@ pub fn build(
     };
     let console = read.config.console.as_ref();
     let console = console.map(|console| sources.console(console, &mut findings));
+    let (webhook, reachable) = match read.config.alarms.webhook.as_ref().map(Receiver::read) {
+        None => (None, true),
+        Some(Ok(receiver)) => (Some(receiver), true),
+        Some(Err(finding)) => {
+            findings.push(finding);
+            (None, false)
+        }
+    };
     let live = match Live::build(&read.config, &sources, fingerprint(&read.text)) {
         Loaded::Ready(live, found) => {
             findings.extend(found);
@@ -137,7 +151,7 @@ pub fn build(
         Some(files) => (files, true),
     };
     match live {
-        Some(live) if readable => {
+        Some(live) if readable && reachable => {
             debug_assert!(
                 findings
                     .iter()
@@ -146,6 +160,7 @@ pub fn build(
             Ok(Built {
                 live,
                 console,
+                webhook,
                 warnings: render(&findings),
             })
         }
@@ -176,6 +191,23 @@ pub fn resumption_settings(config: &ResumptionConfig) -> ResumptionSettings {
         tickets: config.tickets,
         lifetime: config.lifetime,
         session_cache_entries: config.session_cache_entries,
+    }
+}
+
+/// What the alarms are told of the configuration.
+pub fn alarm_settings(config: &AlarmConfig) -> AlarmSettings {
+    AlarmSettings {
+        hit_rate_below: config.hit_rate_below,
+        fresh_per_second_above: config.fresh_per_second_above,
+        fresh_per_second_per_core_above: config.fresh_per_second_per_core_above,
+        tls_cpu_above: config.tls_cpu_above,
+        cold_cache: config.cold_cache,
+        requests_per_handshake_fall: config.requests_per_handshake_fall,
+        certificate_expires_within: config.certificate_expires_within,
+        certificate_dearer: config.certificate_dearer,
+        unknown_keys_above: config.unknown_keys_above,
+        worker_imbalance_above: config.worker_imbalance_above,
+        hold: config.hold,
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::rc::Rc;
 
 use tokio::sync::mpsc;
+use tollgate_cost::Sheet;
 use tollgate_edge::{Edge, Listening, Live, Sockets, address_name};
 use tollgate_tls::{Clock, Resumption};
 
 use super::control::Control;
+use super::dearer::Dearer;
 use super::facts::Tallies;
 use super::handover::{Inheritance, Program};
 use super::observer::{Observer, now_seconds};
@@ -23,6 +26,7 @@ impl Parent {
     ) -> Result<Self, Failure> {
         let started_seconds = now_seconds();
         tollgate_edge::raise_descriptor_limit();
+        let sheet = arguments.sheet.as_deref().map(sheet).transpose()?;
         let origin = origin(arguments).await?;
         let color = say::error_colors();
         let (read, warnings) = setup::read(&origin, color)?;
@@ -47,6 +51,7 @@ impl Parent {
         let journal = setup::journal(&read.config)?;
         let (sockets, inherited_console, successor) = inherited(inheritance)?;
         let replaces = successor.is_some();
+        let observer = Observer::new(setup::alarm_settings(&read.config.alarms), sheet);
         let config = read.config;
         let edge = Edge::start(&config, live, journal.as_ref(), sockets, heap::of_threads())
             .map_err(|error| Failure::Broke(error.to_string()))?;
@@ -63,7 +68,9 @@ impl Parent {
             ring,
             journal,
             dropped_before: 0,
-            observer: Rc::new(RefCell::new(Observer::default())),
+            observer: Rc::new(RefCell::new(observer)),
+            dearer: Dearer::default(),
+            webhook: None,
             console: None,
             control: None,
             control_requests,
@@ -82,6 +89,7 @@ impl Parent {
             .next_console(&parent.config, built.console, inherited_console)
             .map_err(|error| Failure::Broke(error.to_string()))?;
         parent.adopt_console(console);
+        parent.listen_for_alarms(built.webhook);
         parent.open_control(replaces);
         parent.announce();
         if let Some(inheritance) = successor {
@@ -128,7 +136,11 @@ impl Parent {
             say::note(&format!("listening on {}", bound_name(address, sockets)));
         }
         if let Some(console) = &self.console {
-            say::note(&format!("console on {}", console.url()));
+            let token = match console.wants_token() {
+                true => ", for those who show the token",
+                false => "",
+            };
+            say::note(&format!("console on {}{token}", console.url()));
         }
         say::note(&format!(
             "ready, {} workers, configuration {}",
@@ -152,6 +164,18 @@ async fn origin(arguments: ServeArguments) -> Result<Origin, Failure> {
     demo::Demo::new(backend, setup::now())
         .map(Origin::Demo)
         .map_err(|error| Failure::Broke(error.to_string()))
+}
+
+/// Reads what `tollgate bench` measured.
+fn sheet(path: &Path) -> Result<Sheet, Failure> {
+    let wrong = |reason: String| {
+        Failure::Input(format!(
+            "tollgate: error: sheet {}: {reason}; tollgate bench writes one, sheet.json\n",
+            path.display()
+        ))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Sheet::from_json(&text).map_err(|error| wrong(error.to_string()))
 }
 
 /// Looks up the backends' host names on a thread that may wait.
