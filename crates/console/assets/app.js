@@ -40,11 +40,20 @@ const RANGES = [
   { value: 86400, label: "24 h", title: "The last day (4)" },
 ];
 
-const first = Number(kept.get("range", 600));
-const range = new Choice("Time range of all graphs", RANGES, RANGES.some((one) => one.value === first) ? first : 600, (seconds) => {
-  kept.set("range", seconds);
+const chosen = Number(kept.get("range", 0));
+const range = new Choice("Time range of all graphs", RANGES, RANGES.some((one) => one.value === chosen) ? chosen : 600, (seconds) => {
+  if (!young) kept.set("range", seconds);
+  young = false;
   load();
 });
+/** Set while the page itself chooses the range. */
+let young = false;
+
+/** A server that has just been started has a minute to show: ten would be empty. Whoever chose a range has it. */
+function fitRange() {
+  young = chosen === 0 && live.at_seconds - live.instance.started_seconds < 120;
+  if (young) range.choose(60);
+}
 
 /** The last live event; `null` before the first. */
 let live = null;
@@ -84,6 +93,8 @@ function draw() {
 function show() {
   if (document.hidden || paused || !live) return;
   facts();
+  document.body.dataset.at = live.at_seconds;
+  document.body.dataset.handshakes = live.mixes.kinds.reduce((sum, kind) => sum + kind.total, 0);
   parts.firing.show(live);
   parts.empty.show(live, history.quiet);
   parts.dominant.show(live);
@@ -160,6 +171,7 @@ async function load() {
 }
 
 function onlive(event, { fresh, restarted, silent }) {
+  const first = live === null;
   live = event;
   skew = live.at_seconds - Date.now() / 1000;
   sayState();
@@ -167,6 +179,7 @@ function onlive(event, { fresh, restarted, silent }) {
   if (fresh) {
     history.begin(live);
     show();
+    if (first) fitRange();
     load();
     return;
   }

@@ -19,6 +19,13 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** The same, where `code` stands between backticks. */
+export function setProse(node, text) {
+  if (node.dataset.text === text) return;
+  node.dataset.text = text;
+  node.replaceChildren(...text.split("`").map((part, place) => (place % 2 === 1 ? make("code", { text: part }) : part)));
+}
+
 /** Sets an attribute only where it differs; `null` takes it away. */
 export function setAttribute(node, name, value) {
   if (value === null) node.removeAttribute(name);
@@ -110,7 +117,7 @@ export class Table {
   #fill(line, row) {
     this.columns.forEach((column, place) => {
       const cell = line.children[place];
-      setText(cell.firstChild, column.of(row));
+      setProse(cell.firstChild, column.of(row));
       if (column.title) setAttribute(cell, "title", column.title(row) ?? null);
       if (column.mark) cell.className = `${column.number ? "number " : ""}${column.mark(row) ?? ""}`;
     });

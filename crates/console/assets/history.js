@@ -24,6 +24,7 @@ const NAMED = {
   versions: (live) => live.mixes.versions,
   groups: (live) => live.mixes.groups,
   certificates: (live) => live.mixes.certificates,
+  signatures: (live) => live.mixes.signatures,
 };
 
 /** A point at which nothing is known. */

@@ -172,6 +172,7 @@ class HitPanel extends Panel {
     this.figures.show([
       { name: "hit rate", value: format.share(at ? at.hit_rate : minute.hit_rate), small: at ? "" : `last second ${format.share(live.second.hit_rate)}`, look: HitPanel.HITS, main: true, figure: "hit_rate" },
       { name: "misses", value: perSecond(at ? at.full_per_second : minute.full_per_second), small: "full handshakes", figure: "misses_per_second" },
+      { name: "hits", value: perSecond(at ? at.resumed_per_second : minute.resumed_per_second), small: at ? "" : methods(live), figure: "hits_per_second" },
       { name: "saves", value: live.price.saved_cores === null ? format.UNKNOWN : `${format.cores(live.price.saved_cores)} cores`, small: live.price.micros_per_miss === null ? "" : `a miss costs ${format.micros(live.price.micros_per_miss)} more`, figure: "saved_cores" },
     ]);
     const missed = new Map(live.misses.map((portion) => [portion.name, portion]));
@@ -220,7 +221,7 @@ class CpuPanel extends Panel {
     const used = PHASES.reduce((sum, phase) => sum + of(phase, live.second), 0);
     this.figures.show([
       { name: "used", value: `${format.cores(used)} of ${format.count(all)} cores`, small: at ? "" : `TLS ${format.share(live.minute.tls_share)} of all, last minute`, main: true, figure: "cores" },
-      ...PHASES.map((phase) => ({ name: phase.name, value: format.cores(of(phase, live.second)), small: at ? "" : `last minute ${format.cores(live.minute.cores[phase.key])}`, look: phase, figure: `${phase.key}_cores` })),
+      ...PHASES.map((phase) => ({ name: phase.name, value: format.cores(of(phase, live.second)), small: at ? "" : `minute ${format.cores(live.minute.cores[phase.key])}`, look: phase, figure: `${phase.key}_cores` })),
     ]);
     PHASES.forEach((phase, place) => (this.whole.children[place].style.width = `${(100 * of(phase, live.second)) / Math.max(all, used)}%`));
     setAttribute(this.whole, "aria-label", `${format.cores(used)} of ${format.count(all)} cores are used`);
@@ -233,7 +234,10 @@ const MIXES = [
   { value: "versions", label: "version", title: "Versions of TLS" },
   { value: "groups", label: "group", title: "Named groups of the key exchange" },
   { value: "certificates", label: "certificate", title: "Kinds of certificate, of full handshakes" },
+  { value: "signatures", label: "signature", title: "Schemes of the server's signature, of full handshakes" },
 ];
+/** What only a full handshake has. */
+const OF_FULL = ["certificates", "signatures"];
 
 class MixPanel extends Panel {
   constructor(section) {
@@ -268,7 +272,7 @@ class MixPanel extends Panel {
 
   say({ live }) {
     const at = this.point;
-    this.stamp(at, this.choice.value === "certificates" ? "last minute, full handshakes" : "last minute, all handshakes");
+    this.stamp(at, OF_FULL.includes(this.choice.value) ? "last minute, full handshakes" : "last minute, all handshakes");
     const now = new Map(live.mixes[this.choice.value].map((portion) => [portion.name, portion]));
     const names = [...this.names, ...[...now.keys()].filter((name) => !this.names.includes(name))].slice(0, 8);
     legend(this.legend, names.map((name) => {
@@ -281,6 +285,13 @@ class MixPanel extends Panel {
       };
     }), "nothing yet");
   }
+}
+
+/** How resumed handshakes found their state, in a few words. */
+function methods(live) {
+  const found = live.mixes.methods.filter((one) => one.share > 0);
+  if (found.length === 1) return `all by ${format.words(found[0].name)}`;
+  return found.map((one) => `${format.share(one.share)} ${format.words(one.name)}`).join(", ");
 }
 
 /** Keeps the order and the looks of names that stay; new ones come behind. */

@@ -1,12 +1,13 @@
 // The six phases, which of them dominates, the histograms, and the alarms that fire.
 
-import { keyed, make, setAttribute, setText } from "./elements.js";
+import { keyed, make, setAttribute, setProse, setText } from "./elements.js";
 import * as format from "./format.js";
 
-/** Sign of where a figure comes from: measured here, from a sheet, assumed. */
+/** Sign of where a figure comes from: measured or counted here, from a sheet, computed from others, assumed. */
 function origin(source) {
   if (source.includes("assumed")) return { sign: "~", kind: "assumed" };
   if (source.includes("sheet")) return { sign: "◇", kind: "sheet" };
+  if (source.includes("computed")) return { sign: "=", kind: "computed" };
   return { sign: "●", kind: "measured" };
 }
 
@@ -21,9 +22,9 @@ export class DominantLine {
 
   show(live) {
     const { dominant, minute } = live;
-    setText(this.text, dominant
+    setProse(this.text, dominant
       ? `Phase ${dominant.phase}, ${dominant.name}, dominates: ${format.count(Math.round(dominant.micros_per_second))} µs of CPU per second, ${format.share(dominant.share)} of phases 1 to 3.`
-      : live.instance.ledger ? "No phase dominates: there was no TLS in the last minute." : "The ledger of CPU time is off; switch it on with `ledger: on` in the configuration.");
+      : live.instance.ledger ? "No phase dominates: there was no TLS in the last minute." : "The ledger of CPU time is off: `ledger: on` in the configuration switches it on.");
     const all = [["asymmetric", 1], ["derivation", 2], ["records", 3]].map(([name, phase]) => ({ name, phase, micros: minute.cores[name] * 1e6 }));
     const most = Math.max(...all.map((one) => one.micros), 1);
     keyed(this.parts, dominant ? all : [], (one) => one.name, (one) => make("span", { "data-phase": one.name }, make("i", { "aria-hidden": "true" }), make("span")), (part, one) => {
@@ -57,7 +58,8 @@ export class Phases {
       setText(headline.children[1], one.headline.label);
       setAttribute(headline, "title", one.headline.source);
       setText(about, one.about);
-      this.#readings(list, [one.headline, ...one.readings]);
+      const told = one.readings.some((reading) => reading.label === one.headline.label);
+      this.#readings(list, told ? one.readings : [one.headline, ...one.readings], told ? -1 : 0);
     });
   }
 
@@ -68,9 +70,10 @@ export class Phases {
       make("p", { class: "about" }), make("dl", { class: "readings" }));
   }
 
-  #readings(list, readings) {
+  /** The headline's own line, where there is one, is for its source: it is shown with the sources. */
+  #readings(list, readings, headline) {
     keyed(list, readings, (one, place) => `${place} ${one.label}`, () => make("div", {}, make("dt"), make("dd", {}, make("span"), make("i")), make("dd", { class: "source" })), (line, one, place) => {
-      line.classList.toggle("first", place === 0);
+      line.classList.toggle("first", place === headline);
       const { sign, kind } = origin(one.source);
       setText(line.children[0], one.label);
       setText(line.children[1].firstChild, format.inUnit(one.value, one.unit));
@@ -103,7 +106,9 @@ export class Histogram {
     const more = this.more?.(live);
     setText(this.sum, (all === 0 ? `no ${this.things} yet` : `${format.count(all)} ${this.things} since the start: half ${upTo(0.5)}, nine of ten ${upTo(0.9)}, mean ${this.#mean(sum / all)}`) + (more ? `; ${more}` : ""));
     setAttribute(this.columns, "aria-label", this.sum.textContent);
-    const buckets = counts.map((count, place) => ({ count, label: place < bounds.length ? this.#bound(bounds[place]) : "more" }));
+    // Empty buckets at the end say nothing but that they are empty: one of them is enough, and six make a shape.
+    const shown = Math.max(6, counts.findLastIndex((count) => count > 0) + 2);
+    const buckets = counts.slice(0, shown).map((count, place) => ({ count, label: place < bounds.length ? this.#bound(bounds[place]) : "more" }));
     this.columns.hidden = all === 0;
     keyed(this.columns, all === 0 ? [] : buckets, (_, place) => place, () => make("li", {}, make("span", { class: "stem" }, make("i")), make("small")), (column, bucket) => {
       column.firstChild.firstChild.style.height = `${(100 * bucket.count) / most}%`;
@@ -138,8 +143,8 @@ export class Firing {
       setAttribute(card, "data-state", alarm.state);
       setText(card.children[0], firing ? "!" : "…");
       setText(card.children[1], `${format.words(alarm.name)}${alarm.subject ? `: ${alarm.subject}` : ""}`);
-      setText(card.children[2], `${capital(alarm.sentence)}: ${seenOf(alarm)}.`);
-      setText(card.children[3], `${capital(alarm.advice)}.`);
+      setText(card.children[2], `${capital(alarm.sentence)}.`);
+      setProse(card.children[3], `${capital(alarm.advice)}.`);
       setText(card.children[4], `${firing ? "fires" : "the condition holds"} for ${format.age(live.at_seconds - alarm.since_seconds)}`);
     });
     this.#speak(loud.filter((alarm) => alarm.state === "firing"));
@@ -156,11 +161,6 @@ export class Firing {
 }
 
 export const alarmKey = (alarm) => `${alarm.name} ${alarm.subject}`;
-
-/** What was seen beside the threshold, in words. */
-export function seenOf(alarm) {
-  return `${format.inUnit(alarm.value, alarm.unit)}, threshold ${format.inUnit(alarm.threshold, alarm.unit)}`;
-}
 
 const capital = (text) => (text.charAt(0).toUpperCase() + text.slice(1)).replace(/\.$/, "");
 

@@ -44,6 +44,7 @@ pub fn past(observed: &Observed<'_>, seconds: f64, points: usize) -> Past {
         }),
         groups: named(&intervals, |totals| totals.groups().collect()),
         certificates: named(&intervals, |totals| totals.certificates().collect()),
+        signatures: named(&intervals, |totals| totals.signatures().collect()),
         marks: observed
             .history
             .marks(seconds)

@@ -401,6 +401,9 @@ pub struct Past {
     pub groups: Vec<NamedColumn>,
     /// Full handshakes per second by kind of certificate.
     pub certificates: Vec<NamedColumn>,
+    /// Full handshakes per second by scheme of the server's signature.
+    #[serde(default)]
+    pub signatures: Vec<NamedColumn>,
     /// Configurations that took effect in this time.
     pub marks: Vec<Mark>,
 }
