@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod export;
 mod load;
 mod probe;
 mod progress;
@@ -54,6 +55,8 @@ enum Command {
     Load(Box<load::LoadArguments>),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
     Bench(Box<bench::BenchArguments>),
+    /// Files for Grafana, Prometheus and Alertmanager, made from the same definitions as console and alarms.
+    Export(export::ExportArguments),
 }
 
 /// What `serve` takes.
@@ -116,5 +119,6 @@ fn main() -> ExitCode {
         Command::Probe(arguments) => probe::run(*arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Bench(arguments) => bench::run(*arguments),
+        Command::Export(arguments) => export::run(&arguments),
     }
 }

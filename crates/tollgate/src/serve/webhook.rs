@@ -162,7 +162,7 @@ impl Undelivered {
 pub struct Webhook {
     name: String,
     host: Arc<str>,
-    queue: mpsc::Sender<String>,
+    queue: mpsc::Sender<Queued>,
 }
 
 impl Webhook {
@@ -184,7 +184,11 @@ impl Webhook {
             Ok(body) => body,
             Err(error) => return say::warning(&format!("webhook: {error}")),
         };
-        match self.queue.try_send(body) {
+        let queued = Queued {
+            alarm: change.name,
+            body,
+        };
+        match self.queue.try_send(queued) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => say::warning(&format!(
                 "webhook {}: {QUEUE} messages wait already; it is not told of {}",
@@ -198,8 +202,8 @@ impl Webhook {
     }
 }
 
-async fn pass_on(receiver: Receiver, mut changes: mpsc::Receiver<String>) {
-    while let Some(body) = changes.recv().await {
+async fn pass_on(receiver: Receiver, mut changes: mpsc::Receiver<Queued>) {
+    while let Some(Queued { alarm, body }) = changes.recv().await {
         let mut outcome = receiver.deliver(&body).await;
         if matches!(&outcome, Err(undelivered) if undelivered.again) {
             tokio::time::sleep(PAUSE).await;
@@ -207,11 +211,17 @@ async fn pass_on(receiver: Receiver, mut changes: mpsc::Receiver<String>) {
         }
         if let Err(Undelivered { why, .. }) = outcome {
             say::warning(&format!(
-                "webhook {}: {why}; the message is lost: {body}",
+                "webhook {}: {why}; it is not told of {alarm}",
                 receiver.name()
             ));
         }
     }
+}
+
+/// A change that waits.
+struct Queued {
+    alarm: &'static str,
+    body: String,
 }
 
 /// What the receiver reads.
