@@ -16,6 +16,7 @@ use tollgate_meter::Direction;
 use tollgate_terms::{Culprit, HandshakeFacts};
 use tollgate_tls::Spent;
 
+use crate::ledger;
 use crate::relay::Tally;
 use crate::roster::{Entry, Overdue};
 use crate::shared::Admission;
@@ -223,10 +224,10 @@ impl Connection {
         let taken = micros(self.accepted.elapsed()).saturating_sub(self.silent_micros.get());
         self.handshake_micros.set(taken);
         if let (Some(site), Some(mode)) = (self.site_place(), self.mode.get()) {
-            let (mut meter, ledger) = (self.worker.meter.borrow_mut(), &self.worker.ledger);
-            let (listener, cost) = (self.listener_place(), ledger.cost(spent));
-            meter.handshake(site, listener, &facts, u64::from(taken), cost);
-            ledger.tickets(spent, &mut meter);
+            let mut meter = self.worker.meter.borrow_mut();
+            let listener = self.listener_place();
+            meter.handshake(site, listener, &facts, u64::from(taken), spent.cost);
+            ledger::count_tickets(spent, &mut meter);
             if facts.early_data_offered {
                 meter.early_data_refused();
             }

@@ -1,8 +1,9 @@
 //! The ledger of one worker: what its thread does with its time, and what its connections hold.
 //!
 //! Work is timed by the monotonic clock, which costs a twentieth of what the thread's own clock does. It
-//! runs on while the thread is kept from running, so twice a second the two are compared, and what was
-//! timed is cut by as much as the thread was held up.
+//! runs on while the thread is kept from running: so a section of TLS that took long is asked about, and
+//! twice a second all working time is held against the thread's own clock. Going to sleep and waking are
+//! the kernel's work, which shows in that one alone; what one sleep takes is learned from it.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -11,19 +12,22 @@ use std::task::{Context, Poll};
 
 use rustix::time::{ClockId, clock_gettime};
 use tollgate_meter::{Meter, RecordDirection};
-use tollgate_terms::{CpuTime, HandshakeCost};
-use tollgate_tls::timing::CpuClock;
-use tollgate_tls::{Buffers, RecordWay, Spent};
+use tollgate_terms::CpuTime;
+use tollgate_tls::timing::Counted;
+use tollgate_tls::{Buffers, Clocks, RecordWay, Spent};
 
 use crate::connection::Connection;
 use crate::worker::Worker;
 
-/// A thread that waits for less than this has not slept: the kernel had something for it at once. A
-/// longer wait costs the thread this much too, on its way to sleep and back.
-const WAKE: CpuTime = CpuTime(3_000);
+/// A thread that waits for less than this has not slept: the kernel had something for it at once.
+const SHORT: CpuTime = CpuTime(3_000);
 
-/// One, as [`Ledger`] scales.
-const WHOLE: u64 = 1 << 16;
+/// What it takes to go to sleep and to wake: a first guess, and what is believed at most.
+const SLEEP: CpuTime = CpuTime(3_000);
+const LONGEST_SLEEP: CpuTime = CpuTime(20_000);
+
+/// Sleeps from which the price of one can be learned.
+const SLEEPS: u64 = 20;
 
 /// Bytes of the heap that the calling thread has taken, less those that it has given back.
 pub type ThreadHeap = fn() -> i64;
@@ -35,6 +39,12 @@ thread_local! {
     static PARKED: Cell<u64> = const { Cell::new(0) };
     /// Nanoseconds that it has worked.
     static BUSY: Cell<u64> = const { Cell::new(0) };
+    /// How often it has slept.
+    static SLEPT: Cell<u64> = const { Cell::new(0) };
+    /// Working time and CPU time when they were last held against each other.
+    static COMPARED: Cell<(CpuTime, CpuTime)> = const { Cell::new((CpuTime(0), CpuTime(0))) };
+    /// Working time that belongs to sections of TLS in which the thread did not run.
+    static HELD_UP: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Time by the monotonic clock.
@@ -66,7 +76,12 @@ pub fn parks() {
 pub fn wakes() {
     let now = monotonic().0;
     let waited = now.saturating_sub(PARKED.get());
-    SINCE.set(now.saturating_sub(waited.min(WAKE.0)).max(1));
+    if waited < SHORT.0 {
+        SINCE.set(PARKED.get().max(1));
+    } else {
+        SLEPT.set(SLEPT.get() + 1);
+        SINCE.set(now.max(1));
+    }
 }
 
 /// Time that this thread has not waited until now.
@@ -79,16 +94,48 @@ fn busy() -> CpuTime {
     CpuTime(BUSY.get() + running)
 }
 
+/// How long the thread was kept from running since this was last asked, of a section that took so long.
+fn held_up(section: CpuTime) -> CpuTime {
+    let held_up = compare(busy(), thread_cpu()).min(section);
+    HELD_UP.set(HELD_UP.get() + held_up.0);
+    held_up
+}
+
+/// By how much working time has outrun CPU time since they were last compared.
+fn compare(worked: CpuTime, cpu: CpuTime) -> CpuTime {
+    let (worked_before, cpu_before) = COMPARED.replace((worked, cpu));
+    (worked - worked_before) - (cpu - cpu_before)
+}
+
 /// What a worker keeps for its accounts.
 pub struct Ledger {
     on: Cell<bool>,
     heap: Option<ThreadHeap>,
-    /// Of 65,536: how much of its working time the thread really had of late.
-    scale: Cell<u64>,
-    /// CPU time and working time when accounts were last settled.
-    settled: Cell<(CpuTime, CpuTime)>,
+    settled: Cell<Standing>,
+    /// What one sleep takes, as learned.
+    sleep: Cell<CpuTime>,
     /// Bytes that were taken in the present turn of a connection, and are not its own.
     foreign: Cell<i64>,
+}
+
+/// The clocks of the thread when accounts were settled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    cpu: CpuTime,
+    worked: CpuTime,
+    slept: u64,
+    held_up: CpuTime,
+}
+
+impl Standing {
+    fn now(cpu: CpuTime) -> Self {
+        Self {
+            cpu,
+            worked: busy(),
+            slept: SLEPT.get(),
+            held_up: CpuTime(HELD_UP.get()),
+        }
+    }
 }
 
 impl Ledger {
@@ -96,84 +143,56 @@ impl Ledger {
         Self {
             on: Cell::new(false),
             heap,
-            scale: Cell::new(WHOLE),
-            settled: Cell::new((CpuTime(0), CpuTime(0))),
+            settled: Cell::default(),
+            sleep: Cell::new(SLEEP),
             foreign: Cell::new(0),
         }
     }
 
     /// Keeps accounts from now on, or no longer. What was counted stays.
     pub fn switch(&self, on: bool, buffers: &Buffers) {
-        buffers.count_by(on.then_some(monotonic as CpuClock));
+        buffers.count_by(on.then_some(Clocks {
+            now: monotonic,
+            held_up,
+        }));
         if on && !self.on.get() {
-            self.settled.set((thread_cpu(), busy()));
+            let now = Standing::now(thread_cpu());
+            compare(now.worked, now.cpu);
+            self.settled.set(now);
         }
         self.on.set(on);
     }
 
-    /// What the thread had of this time.
-    fn scaled(&self, time: CpuTime) -> CpuTime {
-        scaled(time, self.scale.get())
-    }
-
-    /// What a handshake took, as far as the thread really ran.
-    pub fn cost(&self, spent: &Spent) -> HandshakeCost {
-        self.scaled_cost(spent.cost)
-    }
-
-    fn scaled_cost(&self, cost: HandshakeCost) -> HandshakeCost {
-        HandshakeCost {
-            asymmetric: self.scaled(cost.asymmetric),
-            derivation: self.scaled(cost.derivation),
-        }
-    }
-
-    /// Tells the meter of look-ups, tickets and unknown keys of one handshake.
-    pub fn tickets(&self, spent: &Spent, meter: &mut Meter) {
-        self.look_ups(spent.look_ups.times, spent.look_ups.time, meter);
-        for turn in 0..spent.tickets {
-            meter.ticket(share(spent.ticket_bytes, spent.tickets, turn));
-        }
-        if let Some(name) = spent.unknown_key {
-            meter.unknown_key(name);
-        }
-    }
-
-    fn look_ups(&self, times: u32, time: CpuTime, meter: &mut Meter) {
-        let time = self.scaled(time).0;
-        for turn in 0..times {
-            meter.look_up(CpuTime(share(time, times, turn)));
-        }
-    }
-
-    /// Gives the meter what has come together, cut by as much as the thread was held up meanwhile. To be
-    /// called twice a second or so; `cpu` is the thread's own clock.
+    /// Gives the meter what has come together. To be called twice a second or so; `cpu` is the thread's
+    /// own clock.
     pub fn settle(&self, cpu: CpuTime, buffers: &Buffers, meter: &mut Meter) {
         if !self.on.get() {
             return;
         }
-        let worked = busy();
-        let (cpu_before, worked_before) = self.settled.replace((cpu, worked));
-        let (ran, took) = (cpu - cpu_before, worked - worked_before);
-        self.scale.set(part(ran, took));
+        let now = Standing::now(cpu);
+        let before = self.settled.replace(now);
+        compare(now.worked, cpu);
+        let ran = cpu - before.cpu;
+        let worked = (now.worked - before.worked) - (now.held_up - before.held_up);
+        let slept = now.slept - before.slept;
+        let mut took = worked.min(ran);
+        took += sleeping(ran - took, slept, self.sleep.get());
+        if slept >= SLEEPS && ran > worked {
+            let each = CpuTime((ran - worked).0 / slept);
+            self.sleep.set(each.min(LONGEST_SLEEP));
+        }
         let taken = buffers.take_counts();
-        meter.handshake_spent(self.scaled_cost(taken.handshakes));
-        self.look_ups(taken.look_ups.times, taken.look_ups.time, meter);
+        meter.handshake_spent(taken.handshakes);
+        look_ups(&taken.look_ups, meter);
         for records in taken.records() {
             let direction = match records.way {
                 RecordWay::Opened => RecordDirection::Opened,
                 RecordWay::Sealed => RecordDirection::Sealed,
             };
-            let time = self.scaled(records.time);
-            meter.records(
-                records.suite,
-                direction,
-                records.records,
-                records.bytes,
-                time,
-            );
+            let (count, bytes) = (records.records, records.bytes);
+            meter.records(records.suite, direction, count, bytes, records.time);
         }
-        meter.busy(self.scaled(took));
+        meter.busy(took);
     }
 
     /// Bytes that this thread holds; `None` when nobody can tell.
@@ -194,24 +213,32 @@ impl Ledger {
     }
 }
 
+/// Tells the meter of look-ups, tickets and unknown keys of one handshake.
+pub fn count_tickets(spent: &Spent, meter: &mut Meter) {
+    look_ups(&spent.look_ups, meter);
+    for turn in 0..spent.tickets {
+        meter.ticket(share(spent.ticket_bytes, spent.tickets, turn));
+    }
+    if let Some(name) = spent.unknown_key {
+        meter.unknown_key(name);
+    }
+}
+
+fn look_ups(counted: &Counted, meter: &mut Meter) {
+    for turn in 0..counted.times {
+        meter.look_up(CpuTime(share(counted.time.0, counted.times, turn)));
+    }
+}
+
 /// `whole` in `shares` parts that differ by one at most, and make `whole` together.
 fn share(whole: u64, shares: u32, turn: u32) -> u64 {
     let (shares, turn) = (u64::from(shares), u64::from(turn));
     whole / shares + u64::from(turn < whole % shares)
 }
 
-/// How much of `took` was running time, of 65,536; all of it when nothing was taken.
-fn part(ran: CpuTime, took: CpuTime) -> u64 {
-    let part = u128::from(ran.0) * u128::from(WHOLE) / u128::from(took.0.max(1));
-    match took.0 {
-        0 => WHOLE,
-        _ => u64::try_from(part).unwrap_or(WHOLE).min(WHOLE),
-    }
-}
-
-fn scaled(time: CpuTime, scale: u64) -> CpuTime {
-    let scaled = u128::from(time.0) * u128::from(scale) / u128::from(WHOLE);
-    CpuTime(u64::try_from(scaled).unwrap_or(u64::MAX))
+/// What so many sleeps took at `each`, of the time that is `left`.
+fn sleeping(left: CpuTime, slept: u64, each: CpuTime) -> CpuTime {
+    CpuTime(slept.saturating_mul(each.0)).min(left)
 }
 
 /// A part of a connection's trip, each turn of which is weighed: what it takes from the heap and gives
@@ -308,14 +335,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_was_held_up_is_charged_for_what_it_ran() {
-        assert_eq!(part(CpuTime(500), CpuTime(1_000)), WHOLE / 2);
-        assert_eq!(scaled(CpuTime(1_000), WHOLE / 2), CpuTime(500));
+    fn a_thread_is_held_up_by_what_it_worked_and_did_not_run() {
+        let start = compare(CpuTime(0), CpuTime(0));
+        assert_eq!(start, CpuTime(0));
+        assert_eq!(compare(CpuTime(1_000), CpuTime(400)), CpuTime(600));
+        assert_eq!(compare(CpuTime(2_000), CpuTime(1_400)), CpuTime(0));
         // Running for longer than working was timed: on the way to sleep and back.
-        assert_eq!(part(CpuTime(1_100), CpuTime(1_000)), WHOLE);
-        assert_eq!(part(CpuTime(0), CpuTime(0)), WHOLE);
-        assert_eq!(part(CpuTime(u64::MAX), CpuTime(1)), WHOLE);
-        assert_eq!(scaled(CpuTime(u64::MAX), WHOLE), CpuTime(u64::MAX));
+        assert_eq!(compare(CpuTime(2_100), CpuTime(1_600)), CpuTime(0));
     }
 
     #[test]
@@ -327,15 +353,26 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_not_working_but_waking_is() {
+    fn waiting_is_not_working() {
         wakes();
         parks();
-        let worked = busy();
+        let (worked, slept) = (busy(), SLEPT.get());
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(busy(), worked, "while it waits");
         wakes();
-        assert!(busy() >= CpuTime(worked.0 + WAKE.0));
+        assert_eq!(SLEPT.get(), slept + 1);
+        let began = monotonic();
+        while monotonic() - began < CpuTime(1_000_000) {}
         parks();
+        assert!(busy() - worked >= CpuTime(1_000_000));
         assert!(SINCE.get() == 0);
+    }
+
+    #[test]
+    fn sleeps_cost_no_more_than_there_is() {
+        let each = CpuTime(4_000);
+        assert_eq!(sleeping(CpuTime(1_000_000), 10, each), CpuTime(40_000));
+        assert_eq!(sleeping(CpuTime(30_000), 10, each), CpuTime(30_000));
+        assert_eq!(sleeping(CpuTime(u64::MAX), u64::MAX, each).0, u64::MAX);
     }
 }

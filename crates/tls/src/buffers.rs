@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::ledger::{Ledger, Taken};
-use crate::timing::CpuClock;
+use crate::ledger::{Clocks, Ledger, Taken};
 
 /// Room for the longest handshake message that the library takes (64 KB) and a record on top.
 pub(crate) const INPUT_BYTES: usize = 96 * 1024;
@@ -48,11 +47,9 @@ impl Buffers {
         }))
     }
 
-    /// Counts from now on what TLS takes, by this clock; `None`, as it begins, counts nothing.
-    ///
-    /// The clock is read some ten times per handshake and twice per batch of records.
-    pub fn count_by(&self, clock: Option<CpuClock>) {
-        self.0.ledger.set_clock(clock);
+    /// Counts from now on what TLS takes, by these clocks; `None`, as it begins, counts nothing.
+    pub fn count_by(&self, clocks: Option<Clocks>) {
+        self.0.ledger.set_clocks(clocks);
     }
 
     /// What was counted since this was last called, beside the accounts of handshakes that succeeded.

@@ -34,7 +34,7 @@ pub use buffers::Buffers;
 pub use client::{BackendTlsPolicy, ClientSite, connect};
 pub use failure::{Failure, FailureReason, Side};
 pub use hello::{ClientHello, HelloError, MAX_HELLO_BYTES};
-pub use ledger::{RecordWay, Records, Spent, Taken};
+pub use ledger::{Clocks, RecordWay, Records, Spent, Taken};
 pub use material::{Certificate, ClientTrust, MaterialError, MaterialFinding};
 pub use opening::{Heard, HelloFailure, alert_bytes, handshake, read_hello};
 pub use resumption::{Clock, Resumption, ResumptionSettings};

@@ -10,8 +10,8 @@ use tollgate_terms::{CertificateKind, CipherSuite, CpuTime, HandshakeFacts, TlsV
 use super::support::{HOUR, SETTINGS, START, material, policy, resumption};
 use crate::client::{BackendTlsPolicy, ClientOffer, ClientSite};
 use crate::{
-    Buffers, Failure, RecordWay, Records, Resumption, ServerSite, Spent, TlsStream, connect,
-    handshake, read_hello,
+    Buffers, Clocks, Failure, RecordWay, Records, Resumption, ServerSite, Spent, TlsStream,
+    connect, handshake, read_hello,
 };
 
 const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
@@ -24,6 +24,14 @@ thread_local! {
 fn clock() -> CpuTime {
     NOW.set(NOW.get() + 10);
     CpuTime(NOW.get())
+}
+
+/// Nobody keeps this thread from running.
+fn clocks() -> Clocks {
+    Clocks {
+        now: clock,
+        held_up: |_| CpuTime(0),
+    }
 }
 
 struct Place {
@@ -40,7 +48,7 @@ impl Place {
         let (_, resumption) = resumption(settings);
         let policy = policy(&[CertificateKind::EcdsaP256]);
         let server = Buffers::new();
-        server.count_by(Some(clock));
+        server.count_by(Some(clocks()));
         Self {
             site: ServerSite::new(policy, Arc::clone(&resumption)).unwrap(),
             resumption,
@@ -126,7 +134,11 @@ async fn a_session_in_the_cache_is_a_look_up_too() {
     let (facts, spent) = place.visit(8).await;
     assert!(facts.kind.is_resumed());
     assert_eq!((spent.look_ups.times, spent.tickets), (1, 0));
-    assert!(place.resumption.stored_bytes() > 0);
+    let stored = place.resumption.stored_bytes() as u64;
+    assert_eq!(
+        (place.resumption.session_bytes(), stored > 0),
+        (stored, true)
+    );
 }
 
 #[tokio::test]
@@ -220,6 +232,26 @@ async fn what_a_reader_does_with_plaintext_is_not_charged_to_records() {
     let taken = place.server.take_counts();
     let opened = taken.records().next().unwrap();
     assert!(opened.time.0 > 0 && opened.time.0 < 1_000, "{opened:?}");
+}
+
+/// A clock by which everything takes two seconds, of which the thread did not run for most.
+fn slow() -> CpuTime {
+    NOW.set(NOW.get() + 2_000_000_000);
+    CpuTime(NOW.get())
+}
+
+#[tokio::test]
+async fn a_section_that_was_held_up_is_charged_for_what_it_ran() {
+    let place = Place::new(TlsVersion::Tls13, SETTINGS);
+    place.server.count_by(Some(Clocks {
+        now: slow,
+        held_up: |took| took - CpuTime(7),
+    }));
+    let (_, spent) = place.visit(8).await;
+    // Either phase may have been the longer one of a section; the other was not held up.
+    assert!(spent.cost.total().0 < 30_000_000_000, "{spent:?}");
+    let taken = place.server.take_counts();
+    assert!(taken.records().all(|records| records.time == CpuTime(7)));
 }
 
 #[tokio::test]
