@@ -142,6 +142,7 @@ impl Page<'_> {
                 PER_SECOND,
             ),
         ];
+        readings.extend(self.per_suite());
         for (label, id) in [
             (
                 "sealed, aes-128-gcm, 16384 bytes",
@@ -336,6 +337,26 @@ impl Page<'_> {
         sums.into_iter()
             .map(|(label, (nanos, count))| {
                 self.reading(&label, self.if_ledger(micros_per(nanos, count)), MICROS)
+            })
+            .collect()
+    }
+
+    /// What a byte cost under each suite, since the start.
+    fn per_suite(&self) -> Vec<Reading> {
+        let process = &self.observed.snapshot.process;
+        let records = &self.observed.snapshot.records;
+        records
+            .iter()
+            .filter(|one| process.ledger && one.bytes > 0)
+            .map(|one| {
+                let label = format!("{}, {}", one.direction, one.suite);
+                let value = Some(one.nanos as f64 / one.bytes as f64);
+                self.read(
+                    &label,
+                    value,
+                    NANOS_PER_BYTE,
+                    "measured here since the start",
+                )
             })
             .collect()
     }

@@ -37,7 +37,7 @@ pub fn live(observed: &Observed<'_>) -> Live {
         requests_per_connection: plain(&observed.snapshot.requests_per_connection),
         sites: sites(observed, &minute),
         listeners: listeners(observed, &minute),
-        workers: workers(&minute),
+        workers: workers(observed, &minute),
         worker_imbalance: minute.worker_imbalance(),
         certificates: certificates(observed),
         alarms: alarms(observed.alarms),
@@ -141,7 +141,7 @@ fn portions(
                 whole => count as f64 / whole as f64,
             },
             total,
-            cores: None,
+            ..Portion::default()
         })
         .collect();
     portions
@@ -164,8 +164,14 @@ fn mixes(minute: &Interval, ever: &Totals) -> Mixes {
             portion.cores = Some(minute.cores(nanos));
         }
     }
+    let mut by_version = portions(minute, versions(last), versions(ever));
+    for (name, one) in last.by_version() {
+        if let Some(portion) = by_version.iter_mut().find(|one| one.name == name) {
+            portion.hit_rate = share(one.resumed, one.full + one.resumed);
+        }
+    }
     Mixes {
-        versions: portions(minute, versions(last), versions(ever)),
+        versions: by_version,
         suites: portions(minute, last.suites(), ever.suites()),
         groups: portions(minute, last.groups(), ever.groups()),
         certificates,
@@ -311,7 +317,8 @@ fn listeners(observed: &Observed<'_>, minute: &Interval) -> Vec<ListenerLive> {
         .collect()
 }
 
-fn workers(minute: &Interval) -> Vec<WorkerLive> {
+fn workers(observed: &Observed<'_>, minute: &Interval) -> Vec<WorkerLive> {
+    let ledger = observed.snapshot.process.ledger;
     minute
         .workers
         .iter()
@@ -321,6 +328,7 @@ fn workers(minute: &Interval) -> Vec<WorkerLive> {
             handshakes_per_second: minute.rate(one.handshakes),
             requests_per_second: minute.rate(one.requests),
             cores: minute.cores(one.kernel_nanos),
+            tls_cores: ledger.then(|| minute.cores(one.cpu.tls_nanos())),
         })
         .collect()
 }

@@ -236,6 +236,9 @@ pub struct Portion {
     /// CPU of phases 1 and 2 over the last minute, in cores; `null` where it is not kept apart.
     #[serde(default)]
     pub cores: Option<f64>,
+    /// Resumed over all over the last minute, 0 to 1; `null` where it is not kept apart, as it is by version.
+    #[serde(default)]
+    pub hit_rate: Option<f64>,
 }
 
 /// A ticket key that is not held here.
@@ -307,6 +310,9 @@ pub struct WorkerLive {
     pub requests_per_second: f64,
     /// CPU in cores.
     pub cores: f64,
+    /// CPU of phases 1 to 3 in cores; `null` where the ledger is off.
+    #[serde(default)]
+    pub tls_cores: Option<f64>,
 }
 
 /// A certificate.

@@ -223,6 +223,23 @@ fn a_clock_that_is_set_back_makes_no_false_rates() {
 }
 
 #[test]
+fn a_mark_that_two_tell_of_is_one() {
+    let mut process = Process::new(&["a"]);
+    process.history.mark(process.at, "start", "one".into());
+    process.tick(1.0);
+    process.tick(600.0);
+    process
+        .history
+        .alarm(process.at, "hit_rate_low", "few".into());
+    process
+        .history
+        .alarm(process.at + 60.0, "hit_rate_low", "few".into());
+    let kinds: Vec<_> = process.history.marks(1e6).map(|mark| mark.kind).collect();
+    assert_eq!(kinds, ["start", "alarm", "alarm"]);
+    assert_eq!(process.history.alarm_changes(), [("hit_rate_low", 2)]);
+}
+
+#[test]
 fn before_the_first_moment_there_is_nothing() {
     let history = History::new();
     assert_eq!(history.over(60.0), Interval::default());

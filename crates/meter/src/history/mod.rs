@@ -1,8 +1,8 @@
 //! Moments of the past: what was counted up to each of them, so that any two give an interval.
 //!
 //! Three tiers: every second for 10 minutes, every 10 seconds for 2 hours, every minute for 24 hours; 2,760
-//! moments of 1 KB. Names (sites, listeners, workers) are kept for every second of the last minute and every
-//! tenth second of the last ten minutes. That is 2.8 MB, with another 45 KB per moment with names when a server
+//! moments of 0.8 KB. Names (sites, listeners, workers) are kept for every second of the last minute and every
+//! tenth second of the last ten minutes. That is 2.1 MB, with another 45 KB per moment with names when a server
 //! has as many sites as are kept apart: 8 MB at the most, whatever clients send and however long it runs.
 
 mod configurations;
@@ -29,6 +29,8 @@ const NAMED_EVERY: u64 = 10;
 const LONGEST_SECONDS: f64 = 600.0;
 /// Marks that are remembered.
 const MARKS: usize = 256;
+/// The same mark within so many seconds is one mark: who makes it and who sees it may both tell of it.
+const SAME_MARK_SECONDS: f64 = 10.0;
 /// A clock that goes back by less is waited for; by more, and history begins anew.
 const STEP_BACK_SECONDS: f64 = 60.0;
 
@@ -72,7 +74,7 @@ impl History {
     /// Nothing has happened yet.
     pub fn new() -> Self {
         Self {
-            tiers: Default::default(),
+            tiers: empty_tiers(),
             names: Names::new(),
             configurations: Configurations::default(),
             marks: VecDeque::new(),
@@ -91,7 +93,7 @@ impl History {
             return;
         }
         if back >= STEP_BACK_SECONDS {
-            self.tiers = Default::default();
+            self.tiers = empty_tiers();
         }
         let totals = Totals::of(snapshot);
         let hash = &snapshot.process.config_hash;
@@ -122,8 +124,15 @@ impl History {
         self.forget_names();
     }
 
-    /// Remembers that something happened: `start`, `reload` or `alarm`.
+    /// Remembers that something happened: `start`, `reload` or `alarm`. The same again within ten seconds is
+    /// passed over.
     pub fn mark(&mut self, at: f64, kind: &'static str, text: String) {
+        let is_same = |mark: &HistoryMark| {
+            (mark.kind, &mark.text) == (kind, &text) && (at - mark.at).abs() < SAME_MARK_SECONDS
+        };
+        if self.marks.iter().any(is_same) {
+            return;
+        }
         if self.marks.len() == MARKS {
             self.marks.pop_front();
         }
@@ -287,6 +296,10 @@ impl History {
     }
 }
 
+fn empty_tiers() -> [VecDeque<Moment>; TIERS.len()] {
+    TIERS.map(|(_, moments)| VecDeque::with_capacity(moments + 1))
+}
+
 /// The slope of the straight line of least squares; `None` for fewer than four points or when it is not certain.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 4 {
@@ -307,4 +320,16 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
         .sum();
     let uncertainty = (left / (count - 2.0) / spread).sqrt();
     (slope.is_finite() && slope.abs() > 2.0 * uncertainty).then_some(slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_is_said_of_it() {
+        let moments: usize = TIERS.iter().map(|(_, moments)| moments + 1).sum();
+        let bytes = moments * size_of::<Moment>();
+        assert!((2_000_000..2_200_000).contains(&bytes), "{bytes}");
+    }
 }
