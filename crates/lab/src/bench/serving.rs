@@ -306,7 +306,7 @@ fn write_certificate(kind: CertificateKind, folder: &Folder) -> Result<String, B
 }
 
 /// The backend, and what `backends:` calls it.
-fn start_backend(
+pub(crate) fn start_backend(
     options: &ServingOptions,
     folder: &Folder,
 ) -> Result<(Option<Offspring>, String), BenchError> {
@@ -331,7 +331,7 @@ fn start_backend(
 }
 
 /// The program that was asked for; else the one under test, or this one.
-fn tollgate(asked_for: Option<&Path>) -> Command {
+pub(crate) fn tollgate(asked_for: Option<&Path>) -> Command {
     let program = asked_for
         .map(|path| path.as_os_str().to_owned())
         .or_else(|| std::env::var_os("TOLLGATE_BINARY"))
@@ -342,13 +342,13 @@ fn tollgate(asked_for: Option<&Path>) -> Command {
 }
 
 /// What follows `words` in a line, as an address.
-fn after(line: &str, words: &str) -> Option<SocketAddr> {
+pub(crate) fn after(line: &str, words: &str) -> Option<SocketAddr> {
     line.split_once(words)?.1.trim().parse().ok()
 }
 
 /// A child process whose standard error is read, ended when dropped.
 #[derive(Debug)]
-struct Offspring {
+pub(crate) struct Offspring {
     what: &'static str,
     child: Child,
     last_lines: Arc<Mutex<VecDeque<String>>>,
@@ -356,7 +356,7 @@ struct Offspring {
 
 impl Offspring {
     /// Starts `command`, kept to these cores if there are any. What it says comes line by line.
-    fn start(
+    pub(crate) fn start(
         what: &'static str,
         mut command: Command,
         cores: &[usize],
@@ -392,7 +392,7 @@ impl Offspring {
     }
 
     /// Hands each line to `is_last` until that says so.
-    fn wait_for(
+    pub(crate) fn wait_for(
         &self,
         said: &mpsc::Receiver<String>,
         mut is_last: impl FnMut(&str) -> bool,
@@ -412,11 +412,16 @@ impl Offspring {
         }
     }
 
-    fn fault(&self, what_happened: &str) -> BenchError {
+    pub(crate) fn fault(&self, what_happened: &str) -> BenchError {
         BenchError::Broken {
             what: self.what.to_owned(),
             reason: format!("it {what_happened}; it last said: {}", self.last_words()),
         }
+    }
+
+    /// Process id of the child.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn last_words(&self) -> String {

@@ -3,25 +3,25 @@
 //! One thread conducts: it tells the others when the measured window begins and ends, and adds up what
 //! they have counted. Each thread has a lane for each part of the run, and a lane has its connections.
 
-mod connection;
+pub(crate) mod connection;
 mod console;
 mod control;
-mod dial;
+pub(crate) mod dial;
 mod error;
 mod http2;
 mod lane;
 mod options;
 mod pace;
-mod plan;
+pub(crate) mod plan;
 mod report;
-mod request;
+pub(crate) mod request;
 mod response;
 mod result;
 mod share;
 mod source;
 mod tally;
 mod text;
-mod trouble;
+pub(crate) mod trouble;
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -38,11 +38,13 @@ use crate::watch::{Cpu, Watched};
 use console::Console;
 use control::{Control, SharedTally, Stage, counting};
 use lane::{Lane, Place};
-use plan::{Plan, check, pin};
+use plan::{Plan, check};
+pub(crate) use plan::pin;
 use report::{Measurement, moment};
 use tally::{Counts, Pair, Tally};
 
 pub use error::LoadError;
+pub(crate) use options::split as host_and_port;
 pub use options::{LoadOptions, MixPart, Mode};
 pub use result::{
     Additive, Bar, EarlyDataCount, Ending, HandshakeCount, Handshakes, LoadResult, Moment,
@@ -155,7 +157,8 @@ impl Conductor {
     fn new(plan: Arc<Plan>) -> Self {
         let options = &plan.options;
         let tally = || {
-            let tally = Tally::new(options.hit_rate, options.early_data_rate);
+            let tally = Tally::new(options.hit_rate, options.early_data_rate)
+                .hits_over(options.hit_rate_over);
             Arc::new(Mutex::new(tally))
         };
         let threads = || (0..options.threads).map(|_| tally()).collect();

@@ -80,6 +80,11 @@ pub struct LoadOptions {
     pub ca: Option<PathBuf>,
     /// Share of handshakes that shall resume, 0 to 1. Default 0.
     pub hit_rate: f64,
+    /// About how many of the latest handshakes that share is over. Default: none, over the whole run, so that
+    /// misses are made up for.
+    pub hit_rate_over: Option<u64>,
+    /// Tickets kept for each name, at least 1. Default: none, four for each connection and 64 to 65 536.
+    pub tickets_per_name: Option<usize>,
     /// Share of resumed handshakes whose request is sent as early data, 0 to 1. Default 0.
     pub early_data_rate: f64,
     /// Length of the measured window, after the warm-up; for `hold` the time that connections are
@@ -160,6 +165,8 @@ impl LoadOptions {
             insecure: false,
             ca: None,
             hit_rate: 0.0,
+            hit_rate_over: None,
+            tickets_per_name: None,
             early_data_rate: 0.0,
             duration: Duration::from_secs(5),
             warm_up: Duration::from_millis(500),

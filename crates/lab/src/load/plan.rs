@@ -87,7 +87,10 @@ impl Plan {
             },
             early_data: false,
             send_server_name: true,
-            sessions: (4 * part.connections).clamp(64, 65_536),
+            sessions: match options.tickets_per_name {
+                Some(tickets) => tickets.max(1),
+                None => (4 * part.connections).clamp(64, 65_536),
+            },
         })?)
     }
 

@@ -9,7 +9,7 @@ use super::options::{MixPart, Mode};
 use super::result::{
     Bar, Ending, LoadResult, Moment, PartResult, ServerCost, ServerHandshakes, Spread,
 };
-use super::tally::Counts;
+use super::tally::{self, Counts};
 use super::{Conductor, Used};
 use crate::watch::{Cpu, Watched};
 
@@ -53,6 +53,7 @@ pub(crate) fn moment(
         resumed: counts.handshakes.resumed,
         hit_rate: counts.handshakes.hit_rate(),
         body_bytes: counts.body_bytes + counts.sent_bytes,
+        times: times.map(tally::pairs).unwrap_or_default(),
         server_cores: (!server.is_empty())
             .then(|| to.server.since(from.server).total().as_secs_f64() / seconds),
     }

@@ -207,6 +207,9 @@ pub struct Moment {
     pub body_bytes: u64,
     /// CPU time of the watched processes, in cores; `None` when none is watched.
     pub server_cores: Option<f64>,
+    /// Times of operations in microseconds, and how many took so long; for adding up pieces.
+    #[serde(skip)]
+    pub times: Vec<(u64, u64)>,
 }
 
 /// Handshakes by what they were.

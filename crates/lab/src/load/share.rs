@@ -5,6 +5,8 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     wanted: f64,
+    /// About how many of the latest count; `None` for all.
+    memory: Option<u64>,
     counted: Pair,
     on_their_way: Pair,
 }
@@ -20,9 +22,15 @@ impl Share {
     pub(crate) fn new(wanted: f64) -> Self {
         Self {
             wanted,
+            memory: None,
             counted: Pair::default(),
             on_their_way: Pair::default(),
         }
+    }
+
+    /// The same over about the latest `memory`, so that a long time without hits need not be made up for.
+    pub(crate) fn lately(self, memory: Option<u64>) -> Self {
+        Self { memory, ..self }
     }
 
     /// Whether the next one shall be a hit.
@@ -45,6 +53,13 @@ impl Share {
         if let Some(hit) = came_out {
             self.counted.all += 1;
             self.counted.hits += u64::from(hit);
+        }
+        if let Some(memory) = self.memory
+            && self.counted.all >= 2 * memory
+        {
+            // What is forgotten is as the rest is: half of each.
+            self.counted.all /= 2;
+            self.counted.hits /= 2;
         }
     }
 
@@ -100,6 +115,23 @@ mod tests {
             .collect();
         assert_eq!(meant.iter().filter(|hit| **hit).count(), 5);
         assert_eq!(share.open(), 10);
+    }
+
+    #[test]
+    fn a_share_of_the_latest_recovers_without_making_up_for_a_long_outage() {
+        let mut share = Share::new(0.9).lately(Some(100));
+        let mut hits_after = 0;
+        for number in 0..20_000 {
+            let meant = share.wants();
+            share.begin(meant);
+            let hit = meant && number >= 10_000;
+            share.end(meant, Some(hit));
+            hits_after += u64::from(hit && number >= 11_000);
+        }
+        assert!(
+            (8_050..8_150).contains(&hits_after),
+            "{hits_after} of 9 000"
+        );
     }
 
     #[test]

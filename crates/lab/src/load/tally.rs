@@ -110,6 +110,14 @@ impl Times {
     }
 }
 
+/// What is in a histogram: values, and how often each.
+pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let recorded = histogram.iter_recorded();
+    recorded
+        .map(|value| (value.value_iterated_to(), value.count_at_value()))
+        .collect()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     WarmUp,
@@ -170,6 +178,14 @@ impl Tally {
             counts: Counts::new(),
             lately: Counts::new(),
             ever: Pair::default(),
+        }
+    }
+
+    /// The same with the share of hits over about so many of the latest handshakes.
+    pub(crate) fn hits_over(self, memory: Option<u64>) -> Self {
+        Self {
+            hits: self.hits.lately(memory),
+            ..self
         }
     }
 

@@ -44,6 +44,26 @@ impl Look {
             Self::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
         }
     }
+
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint(Ink::Strong, text)
+    }
+
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.paint(Ink::Faint, text)
+    }
+
+    pub(crate) fn good(self, text: &str) -> String {
+        self.paint(Ink::Good, text)
+    }
+
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.paint(Ink::Bad, text)
+    }
+
+    pub(crate) fn chart(self, text: &str) -> String {
+        self.paint(Ink::Chart, text)
+    }
 }
 
 impl Moment {
