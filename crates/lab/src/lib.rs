@@ -9,6 +9,7 @@
 
 pub mod backend;
 pub mod bench;
+pub mod drill;
 mod load;
 pub mod probe;
 mod watch;

@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod drill;
 mod export;
 mod load;
 mod probe;
@@ -55,6 +56,8 @@ enum Command {
     Load(Box<load::LoadArguments>),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
     Bench(Box<bench::BenchArguments>),
+    /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
+    Drill(Box<drill::DrillArguments>),
     /// Files for Grafana, Prometheus and Alertmanager, made from the same definitions as console and alarms.
     Export(export::ExportArguments),
 }
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Command::Probe(arguments) => probe::run(*arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Bench(arguments) => bench::run(*arguments),
+        Command::Drill(arguments) => drill::run(*arguments),
         Command::Export(arguments) => export::run(&arguments),
     }
 }

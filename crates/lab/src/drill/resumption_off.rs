@@ -1,0 +1,220 @@
+//! Resumption is lost and comes back: the incident that tripled an autoscaler, on purpose.
+
+use std::time::{Duration, Instant};
+
+use super::report::{Expectation, Forecast, Report};
+use super::stage::{Staging, alarms, told};
+use super::watching::mean;
+use super::{DrillError, DrillOptions, Target, Telling};
+
+/// After a reload, the first second or two are of both configurations.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Hit rates that recovery is timed to: what the alarm asks for, and what is normal.
+pub(super) const THRESHOLDS: [f64; 2] = [0.7, 0.89];
+/// The forecast may be this far from what comes.
+pub(super) const FORECAST_WITHIN: f64 = 0.1;
+/// Share by which the hit rate before may miss what was asked for.
+const HIT_RATE_WITHIN: f64 = 0.02;
+/// A few handshakes around the reload may still resume.
+const NONE_RESUMES: f64 = 0.01;
+
+/// The moments of the drill.
+struct Moments {
+    steady: Instant,
+    off: Instant,
+    on: Instant,
+    back: Instant,
+}
+
+pub(super) fn run(options: &DrillOptions, telling: &Telling<'_>) -> Result<Report, DrillError> {
+    let whole = 3 * options.act + 7 * options.return_after + Duration::from_secs(10);
+    let mut staging = Staging::open(options, alarms(options, ""), whole, telling)?;
+    staging.settle(options)?;
+    let steady = Instant::now();
+    staging.pass("before", "clients come back and resume", options.act)?;
+    let before = staging.live()?;
+
+    let mut said = staging.subject.set_resumption(false)?;
+    let off = Instant::now();
+    staging.pass(
+        "during",
+        "tickets and session cache are off",
+        options.act.max(2 * SETTLE),
+    )?;
+
+    let on = Instant::now();
+    said.push_str(&staging.subject.set_resumption(true)?);
+    let recovered = |staging: &Staging<'_>| {
+        thresholds(options).all(|wanted| staging.recovered(on, wanted).seconds.is_some())
+    };
+    staging.until(
+        "after",
+        "clients get tickets again",
+        options.patience,
+        recovered,
+    )?;
+    let back = Instant::now();
+    staging.pass("after", "clients resume again", options.act)?;
+    if options.wait_for_quiet {
+        staging.until(
+            "after",
+            "until the alarm is quiet",
+            options.patience,
+            |staging| {
+                !staging
+                    .watching
+                    .firing()
+                    .iter()
+                    .any(|name| name == "hit_rate_low")
+            },
+        )?;
+    }
+    let moments = Moments {
+        steady,
+        off,
+        on,
+        back,
+    };
+    let mut report = judge(options, &staging, &moments, &before);
+    report.said = told(&said);
+    Ok(report)
+}
+
+/// The hit rates that can be reached with the one that was asked for.
+pub(super) fn thresholds(options: &DrillOptions) -> impl Iterator<Item = f64> + use<> {
+    let asked = options.hit_rate;
+    THRESHOLDS.into_iter().filter(move |wanted| *wanted < asked)
+}
+
+fn judge(
+    options: &DrillOptions,
+    staging: &Staging<'_>,
+    at: &Moments,
+    before: &super::live::Live,
+) -> Report {
+    let mut report = staging.report(options, at.off);
+    let now = Instant::now();
+    let ends = at.back + options.act;
+    report.acts = vec![
+        staging.act("before", at.steady, at.off),
+        staging.act("during", at.off + SETTLE, at.on),
+        staging.act("after", at.back, ends.min(now)),
+    ];
+    report.recovery = thresholds(options)
+        .map(|wanted| staging.recovered(at.on, wanted))
+        .collect();
+    report.alarms = staging.watching.alarms(at.off, at.on);
+    let during = mean(
+        &staging
+            .watching
+            .between(at.off + 2 * SETTLE, at.on + SETTLE / 4),
+    );
+    if let (Some(cores), Some(during)) = (before.price.cores_at_zero, during) {
+        let mut forecast = Forecast::of(
+            cores,
+            before.minute.handshakes(),
+            during.handshakes(),
+            during.cores.workers,
+        );
+        forecast.arithmetic.clone_from(&before.price.arithmetic);
+        report
+            .notes
+            .extend(before.price.assumptions.iter().cloned());
+        report.forecast = Some(forecast);
+    }
+    let hit_rate = |act: usize| report.acts[act].hit_rate;
+    let expectations = [
+        Expectation::at_least(
+            "before: handshakes that resume",
+            hit_rate(0),
+            options.hit_rate - HIT_RATE_WITHIN,
+            "share",
+        ),
+        Expectation::at_most(
+            "during: handshakes that resume",
+            hit_rate(1),
+            NONE_RESUMES,
+            "share",
+        ),
+        forecast_expected(&report),
+    ];
+    report.expectations.extend(expectations);
+    expect_alarm(
+        &mut report,
+        options,
+        "hit_rate_low",
+        options.act.as_secs_f64(),
+    );
+    expect_recovery(&mut report, options);
+    expect_no_failure(&mut report);
+    if matches!(options.target, Target::Own) {
+        report.notes.push(
+            "how soon clients resume again depends on how soon they come back; --return-after sets it".into(),
+        );
+    }
+    report
+}
+
+/// The forecast is near enough.
+pub(super) fn forecast_expected(report: &Report) -> Expectation {
+    let error = report
+        .forecast
+        .as_ref()
+        .map(|forecast| forecast.error_share.abs());
+    Expectation::at_most(
+        "forecast of cores without resumption, off by",
+        error,
+        FORECAST_WITHIN,
+        "share",
+    )
+}
+
+/// The alarm fires soon enough, and is quiet again where that is waited for.
+pub(super) fn expect_alarm(report: &mut Report, options: &DrillOptions, name: &str, limit: f64) {
+    let seen = report.alarms.iter().find(|alarm| alarm.name == name);
+    let raised = seen.map(|alarm| alarm.raised_after_seconds);
+    let quiet = seen.and_then(|alarm| alarm.quiet_after_seconds);
+    report.expectations.push(Expectation::at_most(
+        format!("alarm {name} fires after"),
+        raised,
+        limit,
+        "seconds",
+    ));
+    if options.wait_for_quiet {
+        report.expectations.push(Expectation::at_most(
+            format!("alarm {name} is quiet again after"),
+            quiet,
+            options.patience.as_secs_f64() + options.act.as_secs_f64(),
+            "seconds",
+        ));
+    }
+}
+
+/// Clients resume again soon enough.
+pub(super) fn expect_recovery(report: &mut Report, options: &DrillOptions) {
+    let expected = report.recovery.iter().map(|recovery| {
+        Expectation::at_most(
+            format!(
+                "hit rate is back at {:.0} % after",
+                100.0 * recovery.hit_rate
+            ),
+            recovery.seconds,
+            options.patience.as_secs_f64(),
+            "seconds",
+        )
+    });
+    let expected: Vec<_> = expected.collect();
+    report.expectations.extend(expected);
+}
+
+/// Nothing failed in any act.
+pub(super) fn expect_no_failure(report: &mut Report) {
+    let failures: u64 = report.curve.iter().map(|point| point.failures).sum();
+    let failed = Expectation::at_most(
+        "operations that failed",
+        Some(failures as f64),
+        0.0,
+        "count",
+    );
+    report.expectations.push(failed);
+}
