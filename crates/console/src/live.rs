@@ -62,10 +62,11 @@ fn instance(observed: &Observed<'_>) -> Instance {
     }
 }
 
-/// CPU time that the ledger explains over what the kernel counted.
+/// CPU time that the ledger explains (the phases and what is not TLS) over what the kernel counted. Phases that
+/// took more than a worker was busy, which cannot be, show here as well.
 pub(crate) fn agreement(ledger: bool, totals: &Totals) -> Option<f64> {
-    (ledger && totals.worker_nanos > 0)
-        .then(|| totals.cpu.busy_nanos as f64 / totals.worker_nanos as f64)
+    let explained = totals.cpu.tls_nanos() + totals.cpu.not_tls_nanos;
+    (ledger && totals.worker_nanos > 0).then(|| explained as f64 / totals.worker_nanos as f64)
 }
 
 fn rates(observed: &Observed<'_>, interval: &Interval) -> Rates {

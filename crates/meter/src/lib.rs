@@ -12,6 +12,7 @@ mod histogram;
 mod history;
 mod labels;
 mod ledger;
+mod merge;
 mod meter;
 mod names;
 mod snapshot;

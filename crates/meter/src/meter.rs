@@ -8,10 +8,11 @@ use tollgate_terms::{CipherSuite, CpuTime, Culprit, HandshakeCost, HandshakeFact
 use crate::counts::{CountAndCost, Sums};
 use crate::labels::{self, Direction, KINDS, MISSES, MODES, OTHER, RecordDirection};
 use crate::ledger::Ledger;
+use crate::merge::{series, timings};
 use crate::snapshot::{
     BackendFailureLabels, ByteLabels, ConnectionLabels, HandshakeFailureLabels, HandshakeLabels,
     HandshakeSeries, KindLabel, ListenerLabel, MissLabels, OpenConnections, RefusalLabels,
-    RequestLabels, SiteLabel, Snapshot, WorkerCounts, series, timings,
+    RequestLabels, SiteLabel, Snapshot, WorkerCounts,
 };
 use crate::{Histogram, MeterNames, NOWHERE, Places};
 

@@ -5,7 +5,8 @@
 //! as long as the process: only those become labels, so that a client who makes names up makes no series without
 //! end. What was counted before stays nameless, so that no count ever falls.
 
-use crate::snapshot::{KeyLabel, Series, series};
+use crate::merge::series;
+use crate::snapshot::{KeyLabel, Series};
 
 /// Names remembered at a time, and as many that last.
 const PLACES: usize = 16;

@@ -96,6 +96,12 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// A text of the table as a sentence: with a capital letter and a full stop.
+    pub fn whole(text: &str) -> String {
+        let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}.", first.to_uppercase())
+    }
+
     /// The expression with a threshold in its unit. Without one (`cold_cache_over_capacity` has the cores
     /// there are, `certificate_dearer` none) the argument is not used.
     pub fn promql(&self, threshold: f64) -> String {
@@ -131,7 +137,7 @@ pub static DEFINITIONS: [Definition; 10] = [
         reason: "every handshake that does not resume is a full one: it costs a signature, and the client another \
                  look at the certificate chain. A rate that falls is often the first sign of lost ticket keys",
         advice: "look at the misses by reason: unknown_key is a fleet out of step or a restart, expired a lifetime \
-                 that is too short, not_offered clients that do not keep sessions",
+                 that is too short, nothing_offered clients that are new or do not keep sessions",
         unit: "share",
         severity: Severity::Warning,
         held: true,
@@ -188,8 +194,8 @@ pub static DEFINITIONS: [Definition; 10] = [
         sentence: "if no client could resume, this machine would not have the cores for it",
         reason: "losing ticket keys, or a restart of a whole fleet, makes every handshake a full one for a while. \
                  What runs well today would then run into the wall",
-        advice: "add cores or instances, keep ticket keys across restarts, or use a cheaper kind of certificate; \
-                 the price of a miss on the console shows the arithmetic",
+        advice: "add cores or instances, or use a cheaper kind of certificate, and upgrade by SIGUSR2, which keeps \
+                 ticket keys, rather than by a restart; the price of a miss on the console shows the arithmetic",
         unit: "cores",
         severity: Severity::Warning,
         held: true,
@@ -245,8 +251,8 @@ pub static DEFINITIONS: [Definition; 10] = [
         sentence: "clients come with tickets whose keys this instance does not hold",
         reason: "another instance made those tickets and its keys are not shared, or this one lost its own at a \
                  restart; each such client makes a full handshake",
-        advice: "if the instances behind one name are several, give them the same ticket keys or send clients back \
-                 to the same one; after a restart it passes by itself",
+        advice: "behind a load balancer, send a client back to the instance that it came from, as instances do not \
+                 share keys; after a restart it passes by itself, and an upgrade by SIGUSR2 keeps the keys",
         unit: "share",
         severity: Severity::Warning,
         held: true,

@@ -429,6 +429,62 @@ fn the_table_is_in_the_order_of_the_alarms_and_says_everything() {
     }
 }
 
+/// A threshold as `tls.yaml` has it.
+fn default_text(alarm: Alarm) -> String {
+    let settings = AlarmSettings::default();
+    match (alarm, settings.threshold(alarm)) {
+        (_, None) => "off".to_owned(),
+        (Alarm::ColdCacheOverCapacity | Alarm::CertificateDearer, Some(_)) => "on".to_owned(),
+        (Alarm::CertificateExpiring, Some(seconds)) => format!("{}d", seconds / 86_400.0),
+        (_, Some(threshold)) => threshold.to_string(),
+    }
+}
+
+/// What the documentation says of every alarm.
+fn documented() -> String {
+    let mut text =
+        "| alarm | what it means | setting | default | severity |\n|---|---|---|---|---|\n"
+            .to_owned();
+    for definition in &DEFINITIONS {
+        text.push_str(&format!(
+            "| [`{0}`](#{0}) | {1} | `{2}` | {3} | {4} |\n",
+            definition.name,
+            definition.sentence,
+            definition.field,
+            default_text(definition.alarm),
+            definition.severity.name()
+        ));
+    }
+    for definition in &DEFINITIONS {
+        let threshold = AlarmSettings::default().threshold(definition.alarm);
+        text.push_str(&format!(
+            "\n### {}\n{}\n\n**What to do:** {}\n\n```promql\n{}\n```\n",
+            definition.name,
+            Definition::whole(definition.reason),
+            Definition::whole(definition.advice),
+            definition.promql(threshold.unwrap_or(1_000.0))
+        ));
+    }
+    text
+}
+
+#[test]
+fn the_documentation_has_every_alarm_as_the_table_has_it() {
+    const START: &str =
+        "<!-- alarms: written by UPDATE_EXPECTED=1 cargo test -p tollgate-meter -->\n";
+    const END: &str = "<!-- end of alarms -->";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/alarms.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = document.split_once(START).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let expected = format!("{before}{START}{}{END}{after}", documented());
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    } else {
+        assert!(document == expected, "docs/alarms.md is behind the table");
+    }
+}
+
 proptest! {
     /// Whatever is seen, an alarm fires only after its condition held for `hold`, and changes alternate.
     #[test]
