@@ -88,8 +88,10 @@ fn the_examples_are_read_without_a_finding() {
     assert!(files.len() >= 6);
     for path in files {
         let text = fs::read_to_string(&path).unwrap();
+        // Everything in it is to be regretted, and that is what it is for.
+        let regretted = path.file_name().is_some_and(|name| name == "bad.yaml");
         match read("tls.yaml", &text, Path::new(BASE)) {
-            Ok(read) if read.warnings.is_empty() => {}
+            Ok(read) if read.warnings.is_empty() != regretted => {}
             Ok(read) => panic!(
                 "{}:\n{}",
                 path.display(),

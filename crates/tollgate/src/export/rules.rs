@@ -49,7 +49,7 @@ fn rule(definition: &Definition, threshold: f64, settings: &AlarmSettings, text:
             definition.sentence
         )),
         quoted(&description(definition, threshold)),
-        quoted(definition.advice),
+        quoted(&Definition::whole(definition.advice)),
     );
 }
 
@@ -99,7 +99,11 @@ fn description(definition: &Definition, threshold: f64) -> String {
             "the busiest worker gets {{{{ $value | humanize }}}} times the mean of new connections; the threshold is {threshold}"
         ),
     };
-    format!("{seen}. {}.", definition.reason)
+    format!(
+        "{} {}",
+        Definition::whole(&seen),
+        Definition::whole(definition.reason)
+    )
 }
 
 fn percent(share: f64) -> String {
