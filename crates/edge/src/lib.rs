@@ -42,7 +42,7 @@ pub use dearer::{DearerCertificate, dearer_certificates, still_dearer};
 pub use health::{Change as HealthChange, RESOLVE_INTERVAL, resolve, watch_health};
 pub use ledger::ThreadHeap;
 pub use listen::{ListenError, Listening, Sockets, address_name};
-pub use live::{CertificateSummary, Live, LiveSite, Target, site_label};
+pub use live::{CertificateSummary, Live, LiveSite, Target, site_id, site_label};
 pub use sources::{ConsoleFiles, Loaded, Sources};
 pub use tollgate_balance::State as BackendState;
 pub use worker::{Command, Report};

@@ -338,7 +338,8 @@ pub fn site_label(site: &Site) -> String {
 }
 
 /// Sessions are bound to this: the names of the site, in any order.
-fn site_id(site: &Site) -> u64 {
+/// What stands for a site in tickets: the same after a reload, another for every other site.
+pub fn site_id(site: &Site) -> u64 {
     let mut names: Vec<String> = site
         .names
         .iter()

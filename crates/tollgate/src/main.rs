@@ -56,10 +56,10 @@ enum Command {
     Load(Box<load::LoadArguments>),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
     Bench(Box<bench::BenchArguments>),
-    /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
-    Drill(Box<drill::DrillArguments>),
     /// Files for Grafana, Prometheus and Alertmanager, made from the same definitions as console and alarms.
     Export(export::ExportArguments),
+    /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
+    Drill(Box<drill::DrillArguments>),
 }
 
 /// What `serve` takes.
@@ -68,9 +68,12 @@ pub struct ServeArguments {
     /// Configuration file, usually tls.yaml.
     #[arg(required_unless_present = "demo", conflicts_with = "demo")]
     pub config: Option<PathBuf>,
-    /// Serve a demo on 127.0.0.1: https on 8443, TLS over TCP on 8444, metrics on 9180.
+    /// Serve a demo on 127.0.0.1: https on 8443, TLS over TCP on 8444, console on 9180.
     #[arg(long)]
     pub demo: bool,
+    /// Let the demo drive a small load of its own, so that the console has something to show.
+    #[arg(long, requires = "demo")]
+    pub drive: bool,
     /// Sheet written by `tollgate bench`, for costs that this process has not measured itself yet.
     #[arg(long, value_name = "FILE")]
     pub sheet: Option<PathBuf>,
@@ -122,7 +125,7 @@ fn main() -> ExitCode {
         Command::Probe(arguments) => probe::run(*arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Bench(arguments) => bench::run(*arguments),
-        Command::Drill(arguments) => drill::run(*arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Drill(arguments) => drill::run(*arguments),
     }
 }

@@ -68,6 +68,11 @@ impl Demo {
         })
     }
 
+    /// The certificate that most clients are shown.
+    pub fn certificate(&self) -> &Arc<Certificate> {
+        &self.ecdsa
+    }
+
     /// The certificates by the path that stands for them.
     pub fn certificates(&self) -> HashMap<PathBuf, Arc<Certificate>> {
         HashMap::from([
@@ -76,6 +81,9 @@ impl Demo {
         ])
     }
 }
+
+/// Where the demo listens in HTTP mode and in TCP mode.
+pub const ADDRESSES: [([u8; 4], u16); 2] = [([127, 0, 0, 1], 8443), ([127, 0, 0, 1], 8444)];
 
 /// The small backend's answer: a page for browsers, the same facts as text for everybody else.
 fn answer(wants_html: bool, path: &str, client: &str) -> (String, &'static str) {
@@ -127,7 +135,19 @@ pub const TRY_NEXT: &str = "
 Try next:
   curl --insecure https://localhost:8443/
   openssl s_client -connect localhost:8444 -tls1_2 -reconnect </dev/null | grep -E '^(New|Reused)'
-  open http://127.0.0.1:9180/ in a browser: what was negotiated and counted, live
-
-Ctrl-C ends it.
+  open http://127.0.0.1:9180/ in a browser: what TLS costs here, live
+  tollgate top    the same in a terminal
 ";
+
+/// Said when nothing drives the demo.
+pub const DRIVE_IT: &str =
+    "  tollgate serve --demo --drive    with a small load of its own, so that all of it moves\n";
+
+/// Said when the demo drives itself.
+pub const DRIVEN: &str = "
+A small load of the demo's own runs beside it: some 150 handshakes and 120 requests per second, TLS 1.2 and 1.3,
+ECDSA and RSA, AES and ChaCha20, HTTP/1.1 and HTTP/2, most of them resumed, some with tickets of strangers.
+";
+
+/// Said last.
+pub const HOW_TO_END: &str = "\nCtrl-C ends it.\n";

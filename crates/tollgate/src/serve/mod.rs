@@ -7,6 +7,7 @@ mod console;
 mod control;
 mod dearer;
 mod demo;
+mod drive;
 mod facts;
 mod handover;
 mod heap;
@@ -39,6 +40,7 @@ use crate::{ServeArguments, say};
 use console::Console;
 use control::Control;
 use dearer::Dearer;
+use drive::Drive;
 use facts::Tallies;
 use handover::Program;
 use observer::{Observer, now_seconds};
@@ -105,6 +107,7 @@ struct Parent {
     journal: Option<Journal>,
     dropped_before: u64,
     observer: Rc<RefCell<Observer>>,
+    drive: Option<Drive>,
     dearer: Dearer,
     webhook: Option<Webhook>,
     console: Option<Console>,
@@ -217,6 +220,7 @@ impl Parent {
             remove_socket_files(self.edge.sockets());
         }
         self.health.abort();
+        self.drive = None;
         if self.replaced {
             // The other process answers at the same address.
             self.console = None;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tollgate_cost::Sheet;
@@ -12,6 +13,7 @@ use tollgate_tls::{Clock, Resumption};
 
 use super::control::Control;
 use super::dearer::Dearer;
+use super::drive::{Drive, Driven};
 use super::facts::Tallies;
 use super::handover::{Inheritance, Program};
 use super::observer::{Observer, now_seconds};
@@ -26,6 +28,7 @@ impl Parent {
     ) -> Result<Self, Failure> {
         let started_seconds = now_seconds();
         tollgate_edge::raise_descriptor_limit();
+        let drives = arguments.drive;
         let sheet = arguments.sheet.as_deref().map(sheet).transpose()?;
         let origin = origin(arguments).await?;
         let color = say::error_colors();
@@ -69,6 +72,7 @@ impl Parent {
             journal,
             dropped_before: 0,
             observer: Rc::new(RefCell::new(observer)),
+            drive: None,
             dearer: Dearer::default(),
             webhook: None,
             console: None,
@@ -91,6 +95,9 @@ impl Parent {
         parent.adopt_console(console);
         parent.listen_for_alarms(built.webhook);
         parent.open_control(replaces);
+        if drives {
+            parent.drive()?;
+        }
         parent.announce();
         if let Some(inheritance) = successor {
             inheritance.ready();
@@ -122,6 +129,25 @@ impl Parent {
         }
     }
 
+    /// Lets the demo's own clients come.
+    fn drive(&mut self) -> Result<(), Failure> {
+        let (Origin::Demo(demo), Some(site)) = (&self.origin, self.config.sites.first()) else {
+            return Ok(());
+        };
+        let [https, tcp] = demo::ADDRESSES.map(SocketAddr::from);
+        let driven = Driven {
+            https,
+            tcp,
+            ring: self.ring.clone(),
+            site: tollgate_edge::site_id(site),
+            certificate: Arc::clone(demo.certificate()),
+        };
+        let drive = Drive::start(driven)
+            .map_err(|error| Failure::Broke(format!("the demo's own load: {error}")))?;
+        self.drive = Some(drive);
+        Ok(())
+    }
+
     pub(super) fn announce(&self) {
         let allowed = self.edge.connections_allowed();
         let demo = matches!(self.origin, Origin::Demo(_));
@@ -149,6 +175,11 @@ impl Parent {
         ));
         if demo {
             say::result(demo::TRY_NEXT);
+            say::result(match self.drive {
+                None => demo::DRIVE_IT,
+                Some(_) => demo::DRIVEN,
+            });
+            say::result(demo::HOW_TO_END);
         }
         notify::ready(allowed);
     }
