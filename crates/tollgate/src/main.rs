@@ -12,6 +12,7 @@ mod progress;
 mod reload;
 mod say;
 mod serve;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +57,8 @@ enum Command {
     Load(Box<load::LoadArguments>),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
     Bench(Box<bench::BenchArguments>),
+    /// Show what a running instance says of itself, live, in a terminal.
+    Top(top::TopArguments),
     /// Files for Grafana, Prometheus and Alertmanager, made from the same definitions as console and alarms.
     Export(export::ExportArguments),
     /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
         Command::Probe(arguments) => probe::run(*arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Bench(arguments) => bench::run(*arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Drill(arguments) => drill::run(*arguments),
     }
