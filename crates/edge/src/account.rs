@@ -50,15 +50,12 @@ impl Account {
     /// Opens the account of a request that has just come in.
     pub fn open(connection: &Rc<Connection>, head: &RequestHead) -> Rc<Self> {
         let logged = connection.worker.has_log();
+        connection.weighed();
         Rc::new(Self {
             connection: Rc::clone(connection),
             began: Instant::now(),
             protocol: protocol_name(head.version),
-            words: logged.then(|| {
-                // A line is freed by the thread that writes it.
-                let ledger = &connection.worker.ledger;
-                ledger.for_others(|| Box::new(Words::of(head)))
-            }),
+            words: logged.then(|| Box::new(Words::of(head))),
             status: Cell::new(0),
             sent: Cell::new(0),
             received: Cell::new(0),
@@ -194,16 +191,9 @@ impl Drop for Account {
             }
         }
         connection.requested();
-        if let Some(words) = self.words.take() {
-            let connection = Rc::clone(connection);
-            let ledger = &connection.worker.ledger;
-            ledger.for_others(|| self.write_line(&connection, *words, end, micros));
-        }
-    }
-}
-
-impl Account {
-    fn write_line(&mut self, connection: &Connection, words: Words, end: End, micros: u64) {
+        let Some(words) = self.words.take() else {
+            return;
+        };
         let is_error = end != End::Complete || self.status.get() >= 500;
         if !connection
             .worker

@@ -58,6 +58,8 @@ pub struct Connection {
     /// Bytes of the heap on this connection's account, and whether they are on that of a served one.
     held: Cell<i64>,
     held_as_served: Cell<bool>,
+    /// Nothing is put to that account any more.
+    weighed: Cell<bool>,
 }
 
 /// How a connection ended, as far as the trip could say.
@@ -118,6 +120,7 @@ impl Connection {
             requests: Cell::new(0),
             held: Cell::new(0),
             held_as_served: Cell::new(false),
+            weighed: Cell::new(false),
         })
     }
 
@@ -205,6 +208,14 @@ impl Connection {
         *self.server_name.borrow_mut() = server_name.map(Into::into);
     }
 
+    /// Whether it gives up everything but its TLS state between requests: HTTP/1.1 does.
+    pub(crate) fn parks(&self) -> bool {
+        self.is_http()
+            && self
+                .facts()
+                .is_some_and(|facts| facts.alpn.as_deref() != Some("h2"))
+    }
+
     pub(crate) fn is_http(&self) -> bool {
         self.mode.get() == Some(Mode::Http)
     }
@@ -253,6 +264,15 @@ impl Connection {
             (Some(mode), true) => mode_name(mode),
             (Some(_) | None, _) => "handshake",
         }
+    }
+
+    /// Leaves the connection's account of memory as it is until its end.
+    pub(crate) fn weighed(&self) {
+        self.weighed.set(true);
+    }
+
+    pub(crate) fn is_weighed(&self) -> bool {
+        self.weighed.get()
     }
 
     /// Puts bytes that its turn has taken, or given back, to the account of what it is used as now.

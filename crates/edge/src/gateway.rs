@@ -24,7 +24,6 @@ use crate::client_stream::ClientStream;
 use crate::connection::{Connection, Ending};
 use crate::dial::{Announcement, DialError, dial};
 use crate::lease::Lease;
-use crate::ledger::Foreign;
 use crate::live::{Found, LiveBackend, is_ip_literal};
 use crate::roster::Entry;
 use crate::visitor::Visitor;
@@ -371,11 +370,7 @@ async fn try_backend(
             Checkout::Ready(lease) => (lease, false),
             // Dialling is rare, and its future large: it must not make every request's larger.
             Checkout::Connect => {
-                // It goes to the pool, and outlives the one that it is made for.
-                let connecting = Foreign::new(&connection.worker, || {
-                    Box::pin(connected(connection, backend, protocol, pool))
-                });
-                match connecting.await {
+                match Box::pin(connected(connection, backend, protocol, pool)).await {
                     Ok(lease) => (lease, true),
                     Err(error) => return Try::Again(request, dial_refusal(&error)),
                 }

@@ -17,7 +17,6 @@ use tollgate_tls::timing::Counted;
 use tollgate_tls::{Buffers, Clocks, RecordWay, Spent};
 
 use crate::connection::Connection;
-use crate::worker::Worker;
 
 /// A thread that waits for less than this has not slept: the kernel had something for it at once.
 const SHORT: CpuTime = CpuTime(3_000);
@@ -114,8 +113,6 @@ pub struct Ledger {
     settled: Cell<Standing>,
     /// What one sleep takes, as learned.
     sleep: Cell<CpuTime>,
-    /// Bytes that were taken in the present turn of a connection, and are not its own.
-    foreign: Cell<i64>,
 }
 
 /// The clocks of the thread when accounts were settled.
@@ -145,7 +142,6 @@ impl Ledger {
             heap,
             settled: Cell::default(),
             sleep: Cell::new(SLEEP),
-            foreign: Cell::new(0),
         }
     }
 
@@ -200,17 +196,6 @@ impl Ledger {
         let heap = self.heap.filter(|_| self.on.get())?;
         Some(heap())
     }
-
-    /// Runs what takes memory, or gives it back, for others than the connection whose turn it is.
-    pub fn for_others<T>(&self, work: impl FnOnce() -> T) -> T {
-        let Some(before) = self.heap() else {
-            return work();
-        };
-        let result = work();
-        let taken = self.heap().unwrap_or(before) - before;
-        self.foreign.set(self.foreign.get() + taken);
-        result
-    }
 }
 
 /// Tells the meter of look-ups, tickets and unknown keys of one handshake.
@@ -242,8 +227,8 @@ fn sleeping(left: CpuTime, slept: u64, each: CpuTime) -> CpuTime {
 }
 
 /// A part of a connection's trip, each turn of which is weighed: what it takes from the heap and gives
-/// back is put to the connection's account. The connection's account is closed when that is dropped, so
-/// nothing stays on it that others use on.
+/// back is put to the connection's account, until that has been weighed enough. Buffers of a request come
+/// from one task and go with another, so a turn with requests in it tells nothing of its connection.
 pub struct Weighed<'a, F> {
     connection: &'a Rc<Connection>,
     future: Option<F>,
@@ -280,54 +265,12 @@ impl<F: Future + Unpin> Future for Weighed<'_, F> {
 
 fn weigh<T>(connection: &Connection, work: impl FnOnce() -> T) -> T {
     let ledger = &connection.worker.ledger;
-    let Some(before) = ledger.heap() else {
+    let Some(before) = ledger.heap().filter(|_| !connection.is_weighed()) else {
         return work();
     };
-    ledger.foreign.set(0);
     let result = work();
-    let after = ledger.heap().unwrap_or(before);
-    connection.holds_more(after - before - ledger.foreign.take());
+    connection.holds_more(ledger.heap().unwrap_or(before) - before);
     result
-}
-
-/// Something that a connection waits for and that stays when it is gone: what it takes is not the
-/// connection's.
-pub struct Foreign<'a, F> {
-    worker: &'a Worker,
-    future: Option<F>,
-}
-
-impl<'a, F: Future + Unpin> Foreign<'a, F> {
-    pub fn new(worker: &'a Worker, make: impl FnOnce() -> F) -> Self {
-        Self {
-            worker,
-            future: Some(worker.ledger.for_others(make)),
-        }
-    }
-}
-
-impl<F: Future + Unpin> Future for Foreign<'_, F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let Self { worker, future } = self.get_mut();
-        worker.ledger.for_others(|| {
-            let Some(running) = future else {
-                return Poll::Pending;
-            };
-            let polled = Pin::new(running).poll(cx);
-            if polled.is_ready() {
-                *future = None;
-            }
-            polled
-        })
-    }
-}
-
-impl<F> Drop for Foreign<'_, F> {
-    fn drop(&mut self) {
-        self.worker.ledger.for_others(|| self.future = None);
-    }
 }
 
 #[cfg(test)]

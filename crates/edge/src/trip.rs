@@ -47,14 +47,23 @@ type Stage = Pin<Box<dyn Future<Output = Ending>>>;
 pub fn run(connection: Rc<Connection>, mut wire: Wire) -> impl Future<Output = ()> {
     async move {
         // Until it says something, a client costs this small future and its socket.
-        let first = poll_fn(|cx| wire.poll_first(cx, &mut connection.worker.scratch.borrow_mut()));
+        let scratch = &connection.worker.scratch;
+        let first = Weighed::new(&connection, || {
+            poll_fn(|cx| wire.poll_first(cx, &mut scratch.borrow_mut()))
+        });
         if first.await.is_err() {
             return;
         }
         connection.spoke();
         let shaking = Weighed::new(&connection, || Box::pin(handshaken(&connection, wire)));
         let ending = match shaking.await {
-            Ok(stage) => Weighed::new(&connection, || stage).await,
+            Ok(stage) => {
+                if connection.parks() {
+                    // What it has now is what it holds between requests.
+                    connection.weighed();
+                }
+                Weighed::new(&connection, || stage).await
+            }
             Err(refusal) => refusal,
         };
         connection.end(ending);
