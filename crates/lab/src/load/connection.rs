@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -13,6 +14,7 @@ use tollgate_terms::HandshakeFacts;
 use tollgate_tls::client::{ClientHandshake, Intent};
 use tollgate_tls::{ClientSite, Progress, Session};
 
+use super::dial::Dialer;
 use super::request::Request;
 use super::response::Response;
 use super::trouble::Trouble;
@@ -61,13 +63,15 @@ pub(crate) struct Opened {
     pub(crate) facts: HandshakeFacts,
     /// Whether a request that was sent as early data was accepted; `None` when none was sent.
     pub(crate) early_accepted: Option<bool>,
+    /// From the first TLS byte to the end of the handshake.
+    pub(crate) took: Duration,
 }
 
 impl Connection {
-    /// Shakes hands over a connected socket. `early` is sent along with the first flight, if the
-    /// ticket allows so much.
+    /// Connects and shakes hands. `early` is sent along with the first flight, if the ticket allows
+    /// so much.
     pub(crate) async fn open(
-        mut io: TcpStream,
+        dialer: &Dialer,
         site: &ClientSite,
         intent: Intent,
         early: Option<&Request>,
@@ -81,8 +85,14 @@ impl Connection {
             Some(request) => seal_early(&mut handshake, request, &mut outgoing)?,
             None => false,
         };
+        let dialed = dialer.dial(&outgoing).await.map_err(Trouble::Connect)?;
+        let (mut io, mut sent) = (dialed.io, dialed.sent);
         while let Progress::NeedsInput = progress {
-            io.write_all(&outgoing).await.map_err(Trouble::Io)?;
+            if sent < outgoing.len() {
+                let rest = &outgoing[sent..];
+                io.write_all(rest).await.map_err(Trouble::Io)?;
+            }
+            sent = 0;
             outgoing.clear();
             progress = poll_fn(|cx| {
                 poll_handshake(
@@ -120,6 +130,7 @@ impl Connection {
             connection,
             facts,
             early_accepted,
+            took: dialed.at.elapsed(),
         })
     }
 
@@ -171,7 +182,7 @@ impl Connection {
     }
 
     /// Says goodbye and closes.
-    pub(crate) async fn close(mut self) {
+    pub(crate) async fn close(mut self: Box<Self>) {
         // The operation is over; a server that is already gone changes nothing.
         let _ = self.session.close_notify(&mut self.outgoing);
         let _ = self.io.write_all(&self.outgoing).await;
@@ -179,7 +190,7 @@ impl Connection {
 
     /// Says goodbye and waits until the server has done so too: only then it has seen the end of the
     /// handshake for sure, and whatever ticket it had to give has come.
-    pub(crate) async fn part(mut self) -> Result<(), Trouble> {
+    pub(crate) async fn part(mut self: Box<Self>) -> Result<(), Trouble> {
         self.session
             .close_notify(&mut self.outgoing)
             .map_err(Trouble::Tls)?;

@@ -1,6 +1,7 @@
 //! The work of one part in one thread: operations, one after the other on each of its connections.
 
 use std::cell::Cell;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +14,10 @@ use tollgate_tls::{Buffers, ClientSite};
 
 use super::connection::{After, Connection, Scratch, scratch};
 use super::control::{Control, SharedTally, Slot, Stage, counting};
-use super::dial::Dialer;
+use super::dial::{Dialer, Nagle};
 use super::error::LoadError;
 use super::http2::Shared;
-use super::options::{MixPart, Mode};
+use super::options::{LoadOptions, MixPart, Mode};
 use super::pace::Pace;
 use super::plan::Plan;
 use super::request::Request;
@@ -161,7 +162,13 @@ impl Lane {
             held,
             names,
             next: Cell::new(place.thread),
-            dialer: Dialer::new(plan.address, &options.sources, place.thread, options.abort),
+            dialer: Dialer::new(
+                plan.address,
+                &options.sources,
+                place.thread,
+                options.abort,
+                nagle(options, part),
+            ),
             pace,
             scratch: scratch(),
             buffers: Buffers::new(),
@@ -271,7 +278,7 @@ impl Lane {
         let named = &self.names[next % self.names.len()];
         let intent = counting(&self.tally).intend(named.site.sessions());
         let early = named.early.is_some() && counting(&self.tally).intend_early(intent);
-        let connecting = self.connect(named, intent, early);
+        let connecting = pin!(self.connect(named, intent, early));
         let opened = within(self.plan.options.timeout, connecting).await;
         if opened.is_err() {
             let mut tally = counting(&self.tally);
@@ -284,20 +291,20 @@ impl Lane {
     }
 
     async fn connect(&self, named: &Named, intent: Intent, early: bool) -> Result<Open, Trouble> {
-        let io = self.dialer.dial().await.map_err(Trouble::Connect)?;
-        let began = Instant::now();
         if self.plan.options.offers_http2() {
-            let (shared, facts) = Shared::open(io, &named.site, intent, &self.buffers).await?;
-            counting(&self.tally).handshake(intent, &facts, began.elapsed());
+            let dialed = self.dialer.dial(&[]).await.map_err(Trouble::Connect)?;
+            let opening = Shared::open(dialed.io, &named.site, intent, &self.buffers);
+            let (shared, facts) = opening.await?;
+            counting(&self.tally).handshake(intent, &facts, dialed.at.elapsed());
             return Ok(Open::Shared(shared));
         }
         let (site, request) = match &named.early {
             Some(site) if early => (site, Some(&named.request)),
             _ => (&named.site, None),
         };
-        let opened = Connection::open(io, site, intent, request, &self.scratch).await?;
+        let opened = Connection::open(&self.dialer, site, intent, request, &self.scratch).await?;
         let mut tally = counting(&self.tally);
-        tally.handshake(intent, &opened.facts, began.elapsed());
+        tally.handshake(intent, &opened.facts, opened.took);
         if named.early.is_some() && intent == Intent::Resume {
             // Without a resumption there was no early data to be sent, and the next one makes up for it.
             let tried = opened.facts.kind.is_resumed() || opened.early_accepted.is_some();
@@ -318,7 +325,7 @@ impl Lane {
         connection: &mut Connection,
         named: &Named,
     ) -> Result<After, Trouble> {
-        let exchange = connection.exchange(&named.request, |body| self.take_body(body));
+        let exchange = pin!(connection.exchange(&named.request, |body| self.take_body(body)));
         match self.part.mode {
             // A large body takes as long as it takes.
             Mode::Download | Mode::Upload => exchange.await,
@@ -327,7 +334,8 @@ impl Lane {
     }
 
     async fn ask_shared(&self, shared: &Shared, named: &Named) -> Result<After, Trouble> {
-        let exchange = shared.exchange(&named.request, &named.body, |body| self.take_body(body));
+        let taken = |body| self.take_body(body);
+        let exchange = pin!(shared.exchange(&named.request, &named.body, taken));
         match self.part.mode {
             Mode::Download | Mode::Upload => exchange.await,
             _ => within(self.plan.options.timeout, exchange).await,
@@ -362,12 +370,12 @@ impl Lane {
         let took = due.elapsed();
         match open {
             Open::Alone(connection) if !asks => {
-                within(self.plan.options.timeout, connection.part()).await?;
+                within(self.plan.options.timeout, pin!(connection.part())).await?;
                 return Ok(due.elapsed());
             }
             // The response came before the server had our Finished, so its tickets are still to come.
             Open::Alone(connection) if connection.asked_early() => {
-                let _ = within(self.plan.options.timeout, connection.part()).await;
+                let _ = within(self.plan.options.timeout, pin!(connection.part())).await;
             }
             Open::Alone(_) | Open::Shared(_) => open.close().await,
         }
@@ -513,9 +521,21 @@ impl Lane {
     }
 }
 
+/// A transaction with a small request is written as a whole, each time after a read.
+fn nagle(options: &LoadOptions, part: &MixPart) -> Nagle {
+    let small = options.body_bytes == 0 && !options.offers_http2();
+    match part.mode {
+        Mode::Tps if small && options.early_data_rate == 0.0 => Nagle::Left,
+        Mode::Tps | Mode::Requests | Mode::Download | Mode::Upload | Mode::Hold | Mode::Mix => {
+            Nagle::Off
+        }
+    }
+}
+
+/// Takes the future by reference: it is large, and would be moved several times on its way.
 async fn within<T>(
     limit: Duration,
-    future: impl Future<Output = Result<T, Trouble>>,
+    future: Pin<&mut impl Future<Output = Result<T, Trouble>>>,
 ) -> Result<T, Trouble> {
     timeout(limit, future)
         .await
