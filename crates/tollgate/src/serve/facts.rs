@@ -50,7 +50,7 @@ pub async fn snapshot(edge: &Edge, tallies: &Tallies, resumption: &Resumption) -
             .collect(),
         backends: backends(&reports),
         certificates: certificates(edge.live()),
-        ..ProcessFacts::default()
+        session_bytes: Some(resumption.session_bytes()),
     };
     whole
 }
