@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod alarms;
 mod backend_faults;
 mod bad_input;
 mod balancing;
@@ -21,6 +22,7 @@ mod certificates;
 mod client_certificates;
 mod configuration;
 mod demo;
+mod export;
 mod framing;
 mod http_mode;
 mod lifecycle;
