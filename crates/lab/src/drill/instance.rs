@@ -230,6 +230,14 @@ impl Borrowed {
         }
     }
 
+    /// Puts back what was there, if it was changed.
+    pub(super) fn put_back(&mut self) -> Result<(), DrillError> {
+        match self.changed {
+            true => self.set_changed(false).map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
     fn copy(&self) -> PathBuf {
         let mut name = self.change.config.clone().into_os_string();
         name.push(".before-drill");
@@ -239,10 +247,8 @@ impl Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        if self.changed {
-            // The error that ended the drill is the one to be told; the copy stays where this fails.
-            let _ = self.set_changed(false);
-        }
+        // Only after a panic there is something left to put back; the copy stays where this fails.
+        let _ = self.put_back();
     }
 }
 

@@ -70,16 +70,16 @@ impl Drill {
     pub fn about(self) -> &'static str {
         match self {
             Self::ResumptionOff => {
-                "Tickets and session cache go off by a reload, and on again: what it costs, who notices, how long it lasts."
+                "Tickets and session cache go off by a reload, and on again: cost, alarms, recovery."
             }
             Self::RsaRenewal => {
-                "The ECDSA certificate is replaced by an RSA one through a reload: whether the guard and the alarm see it."
+                "The ECDSA certificate is renewed as RSA by a reload: do guard and alarm see it?"
             }
             Self::ReconnectStorm => {
-                "All held connections are lost and come back at once: how fast, how late, and at what memory."
+                "All held connections are lost and come back at once: how fast, at what memory."
             }
             Self::ColdStart => {
-                "The process starts anew with other ticket keys under steady load: how long until clients resume again."
+                "The process starts anew with other ticket keys: how long until clients resume."
             }
         }
     }

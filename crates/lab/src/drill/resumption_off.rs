@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::live::Live;
 use super::report::{Expectation, Forecast, Report};
 use super::stage::{Staging, alarms, told};
 use super::watching::mean;
@@ -29,6 +30,20 @@ struct Moments {
 pub(super) fn run(options: &DrillOptions, telling: &Telling<'_>) -> Result<Report, DrillError> {
     let whole = 3 * options.act + 7 * options.return_after + Duration::from_secs(10);
     let mut staging = Staging::open(options, alarms(options, ""), whole, telling)?;
+    let played = play(options, &mut staging);
+    // Whatever happened: an instance that cannot be put back is the worse news.
+    staging.subject.put_back()?;
+    let (moments, before, said) = played?;
+    let mut report = judge(options, &staging, &moments, &before);
+    report.said = told(&said);
+    Ok(report)
+}
+
+/// The three acts; gives their moments, what the instance said before the first change, and its words to both.
+fn play(
+    options: &DrillOptions,
+    staging: &mut Staging<'_>,
+) -> Result<(Moments, Live, String), DrillError> {
     staging.settle(options)?;
     let steady = Instant::now();
     staging.pass("before", "clients come back and resume", options.act)?;
@@ -36,11 +51,8 @@ pub(super) fn run(options: &DrillOptions, telling: &Telling<'_>) -> Result<Repor
 
     let mut said = staging.subject.set_resumption(false)?;
     let off = Instant::now();
-    staging.pass(
-        "during",
-        "tickets and session cache are off",
-        options.act.max(2 * SETTLE),
-    )?;
+    let long_enough = options.act.max(2 * SETTLE);
+    staging.pass("during", "tickets and session cache are off", long_enough)?;
 
     let on = Instant::now();
     said.push_str(&staging.subject.set_resumption(true)?);
@@ -75,9 +87,7 @@ pub(super) fn run(options: &DrillOptions, telling: &Telling<'_>) -> Result<Repor
         on,
         back,
     };
-    let mut report = judge(options, &staging, &moments, &before);
-    report.said = told(&said);
-    Ok(report)
+    Ok((moments, before, said))
 }
 
 /// The hit rates that can be reached with the one that was asked for.
@@ -86,12 +96,7 @@ pub(super) fn thresholds(options: &DrillOptions) -> impl Iterator<Item = f64> + 
     THRESHOLDS.into_iter().filter(move |wanted| *wanted < asked)
 }
 
-fn judge(
-    options: &DrillOptions,
-    staging: &Staging<'_>,
-    at: &Moments,
-    before: &super::live::Live,
-) -> Report {
+fn judge(options: &DrillOptions, staging: &Staging<'_>, at: &Moments, before: &Live) -> Report {
     let mut report = staging.report(options, at.off);
     let now = Instant::now();
     let ends = at.back + options.act;

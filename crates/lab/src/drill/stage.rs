@@ -88,6 +88,17 @@ impl Subject {
         }
     }
 
+    /// Puts back what was changed on a named instance; our own is gone with the drill.
+    pub(super) fn put_back(&mut self) -> Result<(), DrillError> {
+        match self {
+            Self::Named {
+                borrowed: Some(borrowed),
+                ..
+            } => borrowed.put_back(),
+            Self::Named { borrowed: None, .. } | Self::Own(_) => Ok(()),
+        }
+    }
+
     /// In words, for the report.
     pub(super) fn describe(&self, live: &Live) -> String {
         match self {

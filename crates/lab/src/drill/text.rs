@@ -251,8 +251,9 @@ fn cores(cores: f64) -> String {
 }
 
 fn millis(micros: Option<u64>) -> String {
-    micros.map_or("-".into(), |micros| {
-        format!("{:.2} ms", micros as f64 / 1e3)
+    micros.map_or("-".into(), |micros| match micros {
+        1_000_000.. => format!("{:.2} s", micros as f64 / 1e6),
+        _ => format!("{:.2} ms", micros as f64 / 1e3),
     })
 }
 

@@ -30,13 +30,13 @@ pub struct DrillArguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Tickets and session cache go off by a reload, and on again: what it costs, who notices, how long it lasts.
+    /// Tickets and session cache go off by a reload, and on again: cost, alarms, recovery.
     ResumptionOff(ResumptionOffArguments),
-    /// The ECDSA certificate is replaced by an RSA one: whether the guard and the alarm see it.
+    /// The ECDSA certificate is renewed as RSA by a reload: do guard and alarm see it?
     RsaRenewal(RsaRenewalArguments),
-    /// All held connections are lost and come back at once: how fast, how late, and at what memory.
+    /// All held connections are lost and come back at once: how fast, at what memory.
     ReconnectStorm(ReconnectStormArguments),
-    /// The process starts anew with other ticket keys: how long until clients resume again.
+    /// The process starts anew with other ticket keys: how long until clients resume.
     ColdStart(ColdStartArguments),
 }
 
@@ -141,16 +141,12 @@ pub fn run(arguments: DrillArguments) -> ExitCode {
 /// The drills that there are, a sentence each.
 fn list() -> String {
     let mut text = String::from(
-        "Incidents on purpose, on an instance of their own unless --instance names one:\n\n",
+        "tollgate drill NAME: an incident on purpose, on an instance of its own unless --instance names one.\n\n",
     );
     for drill in Drill::ALL {
-        text.push_str(&format!(
-            "  tollgate drill {:16} {}\n",
-            drill.name(),
-            drill.about()
-        ));
+        text.push_str(&format!("  {:16} {}\n", drill.name(), drill.about()));
     }
-    text.push_str("\n`tollgate drill NAME --quick` takes some twenty seconds; `--help` says what can be set.\n");
+    text.push_str("\n--quick takes some thirty seconds, a whole one two to four minutes; --help says what can be set.\n");
     text
 }
 

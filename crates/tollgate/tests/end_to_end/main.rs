@@ -22,6 +22,7 @@ mod certificates;
 mod client_certificates;
 mod configuration;
 mod demo;
+mod drill;
 mod export;
 mod framing;
 mod http_mode;
