@@ -166,16 +166,19 @@ async function load() {
     notice("history", null);
     show();
   } catch (error) {
+    if (number === asked) before.seconds = next.seconds;
     if (number === asked && connection.state !== "lost") notice("history", `The history could not be read: ${error.message}.`);
   }
 }
 
 function onlive(event, { fresh, restarted, silent }) {
+  const before = live;
   const first = live === null;
   live = event;
   skew = live.at_seconds - Date.now() / 1000;
   sayState();
   if (restarted) notice("restart", `The server was started anew at ${format.clock(live.instance.started_seconds)}; totals begin there, and ${format.age(silent)} were not seen. Older points are kept by this page alone.`);
+  if (before && before.instance.version !== live.instance.version) notice("version", `The server is version ${live.instance.version} now, this page is of ${before.instance.version}: load it again.`);
   if (fresh) {
     history.begin(live);
     show();

@@ -75,7 +75,7 @@ export class Table {
     this.none = make("p", { class: "none", text: empty, hidden: true });
     this.table = make("table", { role: "table", "aria-label": caption },
       make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...this.heads)), this.body);
-    this.box = make("div", { class: columns.length > 5 ? "table wide" : "table" }, this.table, this.none);
+    this.box = make("div", { class: columns.length > 6 ? "table wide" : "table" }, this.table, this.none);
   }
 
   #head(column, place) {

@@ -51,7 +51,7 @@ export class History {
       const point = { at };
       for (const name of Object.keys(PLAIN)) point[name] = past[name][place];
       for (const name of Object.keys(NAMED)) {
-        point[name] = Object.fromEntries(past[name].map((column) => [column.name, column.values[place]]));
+        point[name] = Object.fromEntries((past[name] ?? []).map((column) => [column.name, column.values[place]]));
       }
       return point;
     });

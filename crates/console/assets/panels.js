@@ -278,7 +278,11 @@ class MixPanel extends Panel {
     legend(this.legend, names.map((name) => {
       const portion = now.get(name);
       const perSecondNow = at ? at[this.choice.value]?.[name] ?? 0 : portion?.per_second ?? 0;
-      const costs = !at && typeof portion?.cores === "number" ? `${format.cores(portion.cores)} cores` : null;
+      const known = at ? {} : portion ?? {};
+      const costs = [
+        typeof known.hit_rate === "number" ? `${format.share(known.hit_rate)} resumed` : null,
+        typeof known.cores === "number" ? `${format.cores(known.cores)} cores` : null,
+      ].filter(Boolean).join(", ");
       return {
         name, look: LOOKS[this.names.indexOf(name)], share: at ? this.#shares(at, name) : portion?.share ?? 0, value: perSecond(perSecondNow), costs,
         title: portion ? `${format.count(portion.total)} since the start` : null,

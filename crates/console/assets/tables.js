@@ -30,9 +30,10 @@ const LISTENERS = [
 const WORKERS = [
   { head: "worker", of: (row) => String(row.worker) },
   rateColumn("accepted", "accepted_per_second"),
-  rateColumn("handshakes", "handshakes_per_second"),
+  { ...rateColumn("shaken", "handshakes_per_second"), title: () => "handshakes completed" },
   rateColumn("requests", "requests_per_second"),
   { head: "CPU", unit: "cores", number, of: (row) => format.cores(row.cores), sort: (row) => row.cores },
+  { head: "TLS", unit: "cores", number, of: (row) => format.cores(row.tls_cores), sort: (row) => row.tls_cores },
 ];
 
 const UNKNOWN_KEYS = [
