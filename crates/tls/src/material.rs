@@ -25,8 +25,8 @@ mod pem;
 mod trust;
 
 pub use error::MaterialError;
-pub use findings::{EXPIRES_SOON, MaterialFinding, Severity};
-pub use inspect::{Description, client_identity, describe, fingerprint, inspect};
+pub use findings::{EXPIRES_SOON, MaterialFinding, Severity, chain_findings, date};
+pub use inspect::{Description, chain_der, client_identity, describe, fingerprint, inspect};
 pub(crate) use made::key_pair;
 pub use made::{Made, make_self_signed, make_self_signed_for};
 pub use trust::ClientTrust;

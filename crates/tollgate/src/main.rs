@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 findings or a threshold missed, 2 wrong input, 3 the run itself broke.
 
 mod bench;
+mod cert;
 mod check;
 mod drill;
 mod export;
@@ -59,6 +60,8 @@ enum Command {
     Bench(Box<bench::BenchArguments>),
     /// Show what a running instance says of itself, live, in a terminal.
     Top(top::TopArguments),
+    /// What a certificate chain weighs, and whether the RSA certificate can go.
+    Cert(cert::CertArguments),
     /// Files for Grafana, Prometheus and Alertmanager, made from the same definitions as console and alarms.
     Export(export::ExportArguments),
     /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
@@ -129,6 +132,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(*arguments),
         Command::Bench(arguments) => bench::run(*arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Cert(arguments) => cert::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Drill(arguments) => drill::run(*arguments),
     }

@@ -48,11 +48,17 @@ pub struct Chain {
 
 impl Chain {
     /// Describes DER certificates; one that cannot be read is described as that.
-    pub(super) fn of(chain: &[Vec<u8>]) -> Self {
+    pub fn of<D: AsRef<[u8]>>(chain: &[D]) -> Self {
         Self {
-            certificates: chain.iter().map(|der| certificate(der)).collect(),
-            bytes: chain.iter().map(Vec::len).sum(),
+            certificates: chain.iter().map(|der| certificate(der.as_ref())).collect(),
+            bytes: chain.iter().map(|der| der.as_ref().len()).sum(),
         }
+    }
+
+    /// What to take out of a first flight of `flight` bytes that does not fit the initial window, the largest
+    /// gain first; `None` when it fits.
+    pub fn advice(&self, flight: usize) -> Option<String> {
+        trim(flight, self, 0)
     }
 }
 

@@ -46,7 +46,7 @@ fn warning(code: &'static str, message: String) -> MaterialFinding {
 }
 
 /// Findings about a server's chain, end-entity certificate first.
-pub(super) fn chain_findings(chain: &[Description], now: UnixTime) -> Vec<MaterialFinding> {
+pub fn chain_findings(chain: &[Description], now: UnixTime) -> Vec<MaterialFinding> {
     let mut findings = Vec::new();
     for (certificate, position) in chain.iter().zip(1..) {
         validity(certificate, &place(position), now, &mut findings);
@@ -284,7 +284,7 @@ fn days(span: Duration) -> String {
 }
 
 /// The UTC date of `time`, such as `2026-02-28`.
-fn date(time: UnixTime) -> String {
+pub fn date(time: UnixTime) -> String {
     let mut days = time.0 / 86_400;
     // 400 Gregorian years are 146,097 days; the loops below stay short.
     let mut year = 1970 + 400 * (days / 146_097);

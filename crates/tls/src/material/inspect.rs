@@ -76,11 +76,18 @@ pub fn describe(der: &[u8]) -> Result<Description, String> {
 /// # Errors
 /// When a section is damaged, a certificate cannot be read, or there is none.
 pub fn inspect(chain: &[u8]) -> Result<Vec<Description>, MaterialError> {
-    let certificates = match super::pem::binary_form(chain) {
-        Some("DER") => vec![CertificateDer::from(chain.to_vec())],
-        _ => super::certificates(chain, "certificate chain")?,
-    };
-    describe_all(&certificates)
+    describe_all(&chain_der(chain)?)
+}
+
+/// The DER of every certificate of a PEM chain, a combined file, or one DER certificate, in file order.
+///
+/// # Errors
+/// When a section is damaged or there is no certificate.
+pub fn chain_der(chain: &[u8]) -> Result<Vec<CertificateDer<'static>>, MaterialError> {
+    match super::pem::binary_form(chain) {
+        Some("DER") => Ok(vec![CertificateDer::from(chain.to_vec())]),
+        _ => super::certificates(chain, "certificate chain"),
+    }
 }
 
 pub(super) fn describe_all(
