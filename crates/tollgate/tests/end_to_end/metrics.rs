@@ -1,10 +1,13 @@
 //! The console: metrics and the snapshot.
 
-use serde_json::Value;
-use tollgate_testkit::{Address, Backend, http_backend};
+use std::time::Duration;
 
+use serde_json::Value;
+use tollgate_testkit::{Address, Backend, Client, Offer, http_backend};
+
+use crate::load_modes::{load, reached};
 use crate::server::{Place, Server, get, http_get};
-use crate::tools::{find, run};
+use crate::tools::{eventually, find, run};
 
 fn served() -> (Server, Backend) {
     let backend = http_backend(&Address::Loopback, None, "one", false);
@@ -59,6 +62,123 @@ fn the_snapshot_says_the_same_as_json() {
     let json: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
     assert!(json.is_object(), "{json}");
+}
+
+/// `/live.json`, once it fulfils `condition`.
+fn live_when(server: &Server, condition: impl Fn(&Value) -> bool) -> Value {
+    let mut live = Value::Null;
+    let found = eventually(Duration::from_secs(10), || {
+        let text = http_get(server.place.console, "/live.json").unwrap_or_default();
+        live = serde_json::from_str(&text).unwrap_or(Value::Null);
+        live.is_object() && condition(&live)
+    });
+    assert!(found, "{live:#}");
+    live
+}
+
+/// Number since the start of the part of a mix that has this name.
+fn total(mix: &Value, name: &str) -> u64 {
+    let parts = mix.as_array().unwrap();
+    let part = parts.iter().find(|part| part["name"] == name);
+    part.map_or(0, |part| part["total"].as_u64().unwrap())
+}
+
+#[test]
+fn a_known_load_is_told_alike_by_metrics_and_live_json() {
+    let (server, _backend) = served();
+    live_when(&server, |live| live["minute"]["seconds"] != 0.0);
+    let exchange = |client: &Client| {
+        let mut connection = client.connect(server.address(), "shop.test").unwrap();
+        connection.exchange(&get("/status/200")).unwrap();
+        connection.resumed()
+    };
+    let mut resumed = 0;
+    for _ in 0..20 {
+        let client = server.client(&Offer {
+            resume: true,
+            ..Offer::default()
+        });
+        for _ in 0..16 {
+            resumed += u64::from(exchange(&client));
+        }
+    }
+    for _ in 0..180 {
+        assert!(!exchange(&server.client(&Offer::default())));
+    }
+    assert_eq!(resumed, 300);
+    let live = live_when(&server, |live| {
+        total(&live["mixes"]["kinds"], "full") + total(&live["mixes"]["kinds"], "resumed") == 500
+            && live["minute"]["open"]["http"] == 0
+    });
+    let metrics = server.metrics();
+    let count = |name, labels: &[(&str, &str)]| metrics.sum(name, labels) as u64;
+    let kinds = &live["mixes"]["kinds"];
+    for (kind, expected) in [("full", 200), ("resumed", 300)] {
+        assert_eq!(total(kinds, kind), expected, "{kinds}");
+        assert_eq!(
+            count("tollgate_handshakes_total", &[("kind", kind)]),
+            expected
+        );
+    }
+    assert_eq!(total(&live["misses"], "nothing_offered"), 200);
+    assert_eq!(count("tollgate_resumption_misses_total", &[]), 200);
+    assert_eq!(count("tollgate_ticket_age_seconds_count", &[]), 300);
+    assert_eq!(count("tollgate_requests_per_connection_count", &[]), 500);
+    assert_eq!(count("tollgate_requests_per_connection_sum", &[]), 500);
+    assert_eq!(live["minute"]["hit_rate"], 0.6);
+    assert!((metrics.sum("tollgate_hit_ratio", &[]) - 0.6).abs() < 1e-9);
+    let minute = &live["minute"];
+    let (seconds, full) = (&minute["seconds"], &minute["full_per_second"]);
+    let product = seconds.as_f64().unwrap() * full.as_f64().unwrap();
+    assert!((product - 200.0).abs() < 1e-6, "{minute}");
+    assert_eq!(minute["requests_per_handshake"], 1.0);
+    assert_eq!(live["sites"][0]["site"], "shop.test");
+    the_past_holds(&server, 500.0);
+}
+
+/// The area under the graphs is the number of handshakes.
+fn the_past_holds(server: &Server, handshakes: f64) {
+    let text = http_get(server.place.console, "/history.json?seconds=600&points=300").unwrap();
+    let past: Value = serde_json::from_str(&text).unwrap();
+    let column = |name: &str| -> Vec<f64> {
+        let values = past[name].as_array().unwrap();
+        values.iter().map(|value| value.as_f64().unwrap()).collect()
+    };
+    let (at, full, resumed) = (
+        column("at_seconds"),
+        column("full_per_second"),
+        column("resumed_per_second"),
+    );
+    // The first point's beginning is not told; the load began later.
+    let area: f64 = (1..at.len())
+        .map(|point| (at[point] - at[point - 1]) * (full[point] + resumed[point]))
+        .sum();
+    let first = full[0] + resumed[0];
+    assert!(
+        first == 0.0 && (area - handshakes).abs() < 1e-3,
+        "{area} {past}"
+    );
+    assert_eq!(past["marks"][0]["kind"], "start");
+}
+
+#[test]
+fn a_hit_rate_that_was_asked_for_is_shown() {
+    let (server, _backend) = served();
+    live_when(&server, |live| live["minute"]["seconds"] != 0.0);
+    let target = server.address().to_string();
+    let more = "--insecure --hit-rate 0.9 -c 4 --operations 1000 --duration 60s";
+    reached(&load(&server.place, "tps", &target, more));
+    let live = live_when(&server, |live| {
+        let kinds = &live["mixes"]["kinds"];
+        total(kinds, "full") + total(kinds, "resumed") >= 1_000
+    });
+    let shown = live["minute"]["hit_rate"].as_f64().unwrap();
+    assert!((shown - 0.9).abs() <= 0.01, "{shown}");
+    let ratio = server.metrics().sum("tollgate_hit_ratio", &[]);
+    assert!((ratio - 0.9).abs() <= 0.01, "{ratio}");
+    let price = &live["price"];
+    assert!(price["saved_cores"].as_f64().unwrap() >= 0.0, "{price}");
+    assert!(price["cores_at_zero"].as_f64() >= price["cores_now"].as_f64());
 }
 
 #[test]
