@@ -1,5 +1,6 @@
 //! The console: metrics and the snapshot.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -223,10 +224,13 @@ fn the_exposition_format_is_sound() {
     let (server, _backend) = served();
     server.get("/").unwrap();
     let text = http_get(server.place.console, "/metrics").unwrap();
-    let mut described = std::collections::BTreeSet::new();
+    let mut described = BTreeSet::new();
+    let mut series = BTreeSet::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
-            let name = rest.split(' ').next().unwrap();
+            let (name, kind) = rest.split_once(' ').unwrap();
+            let is_total = name.ends_with("_total");
+            assert_eq!(is_total, kind == "counter", "{name} is a {kind}");
             assert!(
                 described.insert(name.to_owned()),
                 "{name} is described twice"
@@ -236,6 +240,12 @@ fn the_exposition_format_is_sound() {
                 "{name} has no help"
             );
         } else if !line.starts_with('#') {
+            let (labelled, value) = line.rsplit_once(' ').unwrap();
+            assert!(
+                series.insert(labelled.to_owned()),
+                "{labelled} is there twice"
+            );
+            assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
             let name = line.split(['{', ' ']).next().unwrap();
             let family = ["_total", "_bucket", "_sum", "_count", "_info"]
                 .iter()
