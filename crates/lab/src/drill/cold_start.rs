@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::live::Live;
 use super::report::{Expectation, Forecast, Report};
-use super::resumption_off::{expect_recovery, forecast_expected, thresholds};
+use super::resumption_off::{expect_recovery, forecast_expected, thresholds, unsteady};
 use super::stage::{Staging, Subject, alarms};
 use super::watching::mean;
 use super::{DrillError, DrillOptions, Telling};
@@ -107,6 +107,9 @@ fn judge(
         "share",
     ));
     report.expectations.push(forecast_expected(report));
+    report
+        .notes
+        .extend(unsteady(&report.acts[0], &report.acts[2]));
     expect_recovery(report, options);
     report.expectations.push(Expectation::at_most(
         "operations that failed once the new process was up",

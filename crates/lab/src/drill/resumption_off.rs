@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::live::Live;
-use super::report::{Expectation, Forecast, Report};
+use super::report::{Act, Expectation, Forecast, Report};
 use super::stage::{Staging, alarms, told};
 use super::watching::mean;
 use super::{DrillError, DrillOptions, Target, Telling};
@@ -127,6 +127,9 @@ fn judge(options: &DrillOptions, staging: &Staging<'_>, at: &Moments, before: &L
             .extend(before.price.assumptions.iter().cloned());
         report.forecast = Some(forecast);
     }
+    report
+        .notes
+        .extend(unsteady(&report.acts[0], &report.acts[2]));
     let hit_rate = |act: usize| report.acts[act].hit_rate;
     let expectations = [
         Expectation::at_least(
@@ -158,6 +161,22 @@ fn judge(options: &DrillOptions, staging: &Staging<'_>, at: &Moments, before: &L
         );
     }
     report
+}
+
+/// A warning when two acts of the same regime differ in what a connection costs: then something else has taken part
+/// of the machine, and a forecast cannot be judged by what came.
+pub(super) fn unsteady(before: &Act, after: &Act) -> Option<String> {
+    let per_connection = |act: &Act| act.cores.workers / act.per_second.max(1e-9);
+    let (first, last) = (per_connection(before), per_connection(after));
+    let off = (last / first.max(1e-12) - 1.0).abs();
+    (first > 0.0 && off > FORECAST_WITHIN).then(|| {
+        format!(
+            "a connection cost {:.0} % {} CPU in the last act than in the first, which are alike: the machine was busy \
+             with something else, so judge the forecast by a run on a quiet one",
+            100.0 * off,
+            if last < first { "less" } else { "more" }
+        )
+    })
 }
 
 /// The forecast is near enough.
@@ -222,4 +241,28 @@ pub(super) fn expect_no_failure(report: &mut Report) {
         "count",
     );
     report.expectations.push(failed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drill::report::ActCores;
+
+    #[test]
+    fn a_machine_that_was_busy_otherwise_is_told_of() {
+        let act = |workers, per_second| Act {
+            per_second,
+            cores: ActCores {
+                workers,
+                ..ActCores::default()
+            },
+            ..Act::default()
+        };
+        assert_eq!(unsteady(&act(0.2, 400.0), &act(0.1, 200.0)), None);
+        assert_eq!(unsteady(&act(0.2, 400.0), &act(0.21, 400.0)), None);
+        let told = unsteady(&act(0.2, 400.0), &act(0.1, 400.0)).unwrap_or_default();
+        assert!(told.contains("50 % less"), "{told}");
+        // An instance without a ledger tells nothing.
+        assert_eq!(unsteady(&act(0.0, 400.0), &act(0.0, 400.0)), None);
+    }
 }
