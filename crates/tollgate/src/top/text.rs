@@ -92,6 +92,9 @@ pub fn seconds(value: f64) -> String {
     if value < 0.0 {
         return format!("-{}", seconds(-value));
     }
+    if value < 0.0005 {
+        return "0 s".to_owned();
+    }
     if value < 0.9995 {
         return format!("{} ms", digits3(value * 1000.0));
     }

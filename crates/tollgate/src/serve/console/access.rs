@@ -85,6 +85,12 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether a plain console with this token would be guarded in the same way.
+    pub fn is_plain_with(&self, token: Option<&[u8]>) -> bool {
+        let known = self.token.as_ref().map(|token| token.secret.as_slice());
+        !self.https && known == token
+    }
+
     /// Lets the request pass, or says why not. The answer to a page address with `?token=` is a cookie and
     /// a way back without the token.
     pub fn judge(&self, request: &Request<Body>) -> Result<(), Box<Response<Body>>> {
