@@ -101,7 +101,7 @@ impl Panel {
 pub fn rows(settings: &AlarmSettings) -> Vec<(&'static str, Vec<Panel>)> {
     vec![
         ("The four to look at first", four(settings)),
-        ("The six phases", phases()),
+        ("The six phases", [phases(), over_time()].concat()),
         ("The price of a miss", price()),
         ("Clients and resumption", clients()),
         ("Sites and workers", sites()),
@@ -223,6 +223,12 @@ fn phases() -> Vec<Panel> {
             "sum(rate(tollgate_resumption_look_up_seconds_total{@}[~])) / sum(rate(tollgate_resumption_look_ups_total{@}[~]))",
             "per look-up",
         ),
+    ]
+}
+
+/// The phases over time.
+fn over_time() -> Vec<Panel> {
+    vec![
         Panel::new(
             "Memory of connections",
             Draw::Stack,

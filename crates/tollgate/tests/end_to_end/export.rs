@@ -309,6 +309,8 @@ fn driven() -> (Server, Vec<tollgate_testkit::Backend>) {
     // A server in the place of the first one does not hold its ticket keys.
     let place = stop(server);
     let server = Server::start(place, &config);
+    // What happens before the first look counts in no rate.
+    assert!(server.wait_metrics(|metrics| !metrics.series("tollgate_alarm").is_empty()));
     assert!(!fetch(&server, &client));
     assert!(fetch(&server, &client));
     let old = server.client(&Offer {
