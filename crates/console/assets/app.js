@@ -187,9 +187,8 @@ function onlive(event, { fresh, restarted, silent }) {
     return;
   }
   history.append(live);
-  const known = history.marks.at(-1)?.at_seconds ?? 0;
-  if (live.instance.config_since_seconds > known + 1 && live.instance.config_since_seconds > live.instance.started_seconds + 1) load();
-  else if (newlyFiring()) load();
+  const reloaded = before.instance.config_since_seconds !== live.instance.config_since_seconds;
+  if (newlyFiring() || reloaded) load();
   show();
 }
 

@@ -210,14 +210,24 @@ class CpuPanel extends Panel {
     const lines = [];
     if (cores) lines.push({ value: cores, label: `${format.count(cores)} cores there are`, colour: "--text" });
     if (zero) lines.push({ value: zero, label: `${format.cores(zero)} if nothing resumed`, colour: "--quiet", stretches: true });
+    if (live && !live.instance.ledger) {
+      this.graphed.show({ ...common, lines, series: [{ ...CpuPanel.UNDIVIDED, values: column(points, "worker_cores") }] });
+      return;
+    }
     this.graphed.show({ ...common, lines, series: PHASES.map((phase) => ({ ...phase, values: column(points, `${phase.key}_cores`) })) });
   }
 
   say({ live }) {
     const at = this.point;
     this.stamp(at, "last second");
-    const of = (phase, rates) => (at ? at[`${phase.key}_cores`] : rates.cores[phase.key]);
     const all = live.instance.cores;
+    if (!live.instance.ledger) {
+      const whole = at ? at.worker_cores : live.second.cores.workers;
+      this.figures.show([{ name: "used", value: `${format.cores(whole)} of ${format.count(all)} cores`, small: "the ledger is off: not divided into phases", main: true, figure: "cores" }]);
+      this.whole.lastChild.style.width = `${(100 * whole) / Math.max(all, whole)}%`;
+      return;
+    }
+    const of = (phase, rates) => (at ? at[`${phase.key}_cores`] : rates.cores[phase.key]);
     const used = PHASES.reduce((sum, phase) => sum + of(phase, live.second), 0);
     this.figures.show([
       { name: "used", value: `${format.cores(used)} of ${format.count(all)} cores`, small: at ? "" : `TLS ${format.share(live.minute.tls_share)} of all, last minute`, main: true, figure: "cores" },
@@ -227,6 +237,9 @@ class CpuPanel extends Panel {
     setAttribute(this.whole, "aria-label", `${format.cores(used)} of ${format.count(all)} cores are used`);
   }
 }
+
+/** What is drawn where the ledger of CPU time is off: what the kernel counts. */
+CpuPanel.UNDIVIDED = { name: "workers", colour: "--phase-0", hatch: "solid" };
 
 /** What the last panel can show: a column of the history, and where the live numbers of it are. */
 const MIXES = [

@@ -34,6 +34,15 @@ export class DominantLine {
   }
 }
 
+/** So many figures of a box are shown before one asks for more. */
+const SHOWN = 8;
+
+function moreOrFewer(event) {
+  const all = event.currentTarget.parentNode.classList.toggle("all");
+  setAttribute(event.currentTarget, "aria-expanded", String(all));
+  if (all) setText(event.currentTarget, "fewer");
+}
+
 /** The six boxes. Under each figure stands where it comes from, when asked for. */
 export class Phases {
   constructor(box, tools) {
@@ -51,7 +60,7 @@ export class Phases {
   show(live) {
     keyed(this.box, live.boxes, (one) => one.phase, (one) => this.#make(one), (card, one) => {
       card.classList.toggle("dominant", live.dominant?.phase === one.phase);
-      const [head, about, list] = card.children;
+      const [head, about, list, more] = card.children;
       setText(head.children[1].firstChild, one.name);
       const headline = head.children[2];
       setText(headline.children[0], format.inUnit(one.headline.value, one.headline.unit));
@@ -60,6 +69,8 @@ export class Phases {
       setText(about, one.about);
       const told = one.readings.some((reading) => reading.label === one.headline.label);
       this.#readings(list, told ? one.readings : [one.headline, ...one.readings], told ? -1 : 0);
+      more.hidden = one.readings.length <= SHOWN;
+      setText(more, card.classList.contains("all") ? "fewer" : `${one.readings.length - SHOWN} more`);
     });
   }
 
@@ -67,13 +78,14 @@ export class Phases {
     const name = make("h3", {}, make("span"), make("em", { text: "dominates" }));
     return make("section", { class: "card third phase", "data-phase": one.phase, "aria-label": `Phase ${one.phase}` },
       make("div", { class: "head" }, make("b", { text: one.phase, "aria-hidden": "true" }), name, make("p", { class: "headline" }, make("span"), make("small"))),
-      make("p", { class: "about" }), make("dl", { class: "readings" }));
+      make("p", { class: "about" }), make("dl", { class: "readings" }), make("button", { type: "button", class: "link more", hidden: true, "aria-expanded": "false", onclick: moreOrFewer }));
   }
 
   /** The headline's own line, where there is one, is for its source: it is shown with the sources. */
   #readings(list, readings, headline) {
     keyed(list, readings, (one, place) => `${place} ${one.label}`, () => make("div", {}, make("dt"), make("dd", {}, make("span"), make("i")), make("dd", { class: "source" })), (line, one, place) => {
       line.classList.toggle("first", place === headline);
+      line.classList.toggle("beyond", place > SHOWN + headline);
       const { sign, kind } = origin(one.source);
       setText(line.children[0], one.label);
       setText(line.children[1].firstChild, format.inUnit(one.value, one.unit));

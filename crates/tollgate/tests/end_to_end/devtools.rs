@@ -90,6 +90,11 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             self.call(&format!("{domain}.enable"), json!({}));
         }
+        // Keys go to a page that has the focus, which one without a window has not always.
+        self.call(
+            "Emulation.setFocusEmulationEnabled",
+            json!({"enabled": true}),
+        );
     }
 
     /// Asks, and waits for the answer; an error of the protocol is a failure of the test.
