@@ -17,7 +17,41 @@ const NONE: &str = "none";
 pub fn price(observed: &Observed<'_>) -> PriceOfMiss {
     let minute = observed.minute();
     let growth = observed.history.growth(GROWTH_SECONDS);
-    tollgate_cost::price(&mix(observed, &minute, growth), observed.sheet)
+    let mut mix = mix(observed, &minute, growth);
+    let earlier = recall(observed, &mut mix.groups);
+    let mut price = tollgate_cost::price(&mix, observed.sheet);
+    price.assumptions.extend(earlier);
+    price
+}
+
+/// Where everything resumed in the last minute, what full handshakes cost earlier is what a miss would cost: the mean
+/// since the start. Returns a sentence for each.
+fn recall(observed: &Observed<'_>, groups: &mut [MixEntry]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for group in groups {
+        if group.micros_per_full.is_some() || !observed.snapshot.process.ledger {
+            continue;
+        }
+        let (nanos, count) = observed
+            .snapshot
+            .handshakes
+            .iter()
+            .filter(|one| one.labels.kind != "resumed")
+            .filter(|one| one.labels.version == group.version)
+            .filter(|one| one.labels.certificate == group.certificate)
+            .fold((0, 0), |(nanos, count), one| {
+                let own = one.asymmetric_nanos + one.derivation_nanos;
+                (nanos + own, count + one.count)
+            });
+        group.micros_per_full = micros_per(nanos, count);
+        if let Some(micros) = group.micros_per_full {
+            sentences.push(format!(
+                "no full handshake of {} {} was seen in the last minute: {micros:.2} µs is the mean of those since the start",
+                group.version, group.certificate
+            ));
+        }
+    }
+    sentences
 }
 
 /// Handshakes of an interval by version and the kind of certificate that a full one uses.
@@ -112,22 +146,30 @@ impl<'a> Kinds<'a> {
 }
 
 /// Cores needed at 0 % hits, from what one point of a graph holds: by version, and with the costs of the last
-/// minute where the point itself had no full handshake.
+/// minute, else those since the start, where the point itself had no full handshake of the version.
 pub(crate) fn cores_at_zero(
     observed: &Observed<'_>,
     point: &Interval,
     minute: &Totals,
 ) -> Option<f64> {
+    let ever = observed.history.totals();
     if !observed.snapshot.process.ledger {
         return None;
     }
     let mut cores = point.cores(point.totals.worker_nanos);
-    for (own, last) in point.totals.versions.iter().zip(&minute.versions) {
+    let of_any = micros_per(
+        ever.versions.iter().map(|one| one.full_nanos).sum(),
+        ever.full(),
+    );
+    let costs = minute.versions.iter().zip(&ever.versions);
+    for (own, (last, ever)) in point.totals.versions.iter().zip(costs) {
         if own.resumed == 0 {
             continue;
         }
         let full = micros_per(own.full_nanos, own.full)
-            .or_else(|| micros_per(last.full_nanos, last.full))?;
+            .or_else(|| micros_per(last.full_nanos, last.full))
+            .or_else(|| micros_per(ever.full_nanos, ever.full))
+            .or(of_any)?;
         let resumed = micros_per(own.resumed_nanos, own.resumed)?;
         cores += point.rate(own.resumed) * (full - resumed).max(0.0) / 1e6;
     }

@@ -58,6 +58,40 @@ fn alike(one: &Value, other: &Value) -> bool {
 }
 
 #[test]
+fn where_all_resume_a_miss_costs_what_full_handshakes_cost_before() {
+    let mut sample = sample();
+    let before = live(&sample.observed());
+    assert!(before.price.saved_cores.unwrap() > 0.0);
+    // Ninety quiet seconds, and one second in which clients only resume.
+    let mut last = sample.snapshot.clone();
+    for _ in 0..90 {
+        sample.now += 1.0;
+        sample.history.take(sample.now, &last);
+    }
+    for one in &mut last.handshakes {
+        if one.labels.kind == "resumed" {
+            one.count += 100;
+            one.asymmetric_nanos += 100 * 33_000;
+            one.derivation_nanos += 100 * 24_000;
+        }
+    }
+    sample.now += 1.0;
+    sample.history.take(sample.now, &last);
+    sample.snapshot = last;
+    let said = live(&sample.observed());
+    assert_eq!(said.minute.hit_rate, Some(1.0));
+    assert!(said.price.saved_cores.unwrap() > 0.0, "{:?}", said.price);
+    let recalled = |sentence: &String| sentence.contains("since the start");
+    assert!(
+        said.price.assumptions.iter().any(recalled),
+        "{:?}",
+        said.price
+    );
+    let at_zero = past(&sample.observed(), 60.0, 60).cores_at_zero;
+    assert!(at_zero.last().unwrap().unwrap() > 0.0);
+}
+
+#[test]
 fn what_is_written_reads_back() {
     let sample = sample();
     let said = live(&sample.observed());
