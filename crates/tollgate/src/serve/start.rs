@@ -1,14 +1,16 @@
 //! From the command line to a process that serves.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tollgate_config::Config;
 use tollgate_cost::Sheet;
-use tollgate_edge::{Edge, Listening, Live, Sockets, address_name};
+use tollgate_edge::{ConsoleFiles, Edge, Listening, Live, Sockets, address_name};
+use tollgate_keys::Ring;
 use tollgate_tls::{Clock, Resumption};
 
 use super::control::Control;
@@ -26,7 +28,11 @@ impl Parent {
         arguments: ServeArguments,
         program: Program,
     ) -> Result<Self, Failure> {
-        let started_seconds = now_seconds();
+        let tallies = Tallies {
+            host: rustix::system::uname().nodename().to_string_lossy().into(),
+            started_seconds: now_seconds(),
+            ..Tallies::default()
+        };
         tollgate_edge::raise_descriptor_limit();
         let drives = arguments.drive;
         let sheet = arguments.sheet.as_deref().map(sheet).transpose()?;
@@ -35,13 +41,7 @@ impl Parent {
         let (read, warnings) = setup::read(&origin, color)?;
         let inheritance = Inheritance::receive()
             .map_err(|error| Failure::Broke(format!("hand-over from the old process: {error}")))?;
-        let ring = match inheritance
-            .as_ref()
-            .and_then(|inherited| inherited.ring.clone())
-        {
-            Some(ring) => ring.with_lifetimes(setup::lifetimes(&read.config.resumption)?),
-            None => setup::fresh_ring(&read.config.resumption)?,
-        };
+        let ring = first_ring(inheritance.as_ref(), &read.config)?;
         let clock = Clock::new(setup::now());
         let resumption = Resumption::new(
             clock.clone(),
@@ -82,17 +82,10 @@ impl Parent {
             health,
             health_changes,
             health_sender,
-            tallies: Tallies {
-                host: rustix::system::uname().nodename().to_string_lossy().into(),
-                started_seconds,
-                ..Tallies::default()
-            },
+            tallies,
             replaced: false,
         };
-        let console = parent
-            .next_console(&parent.config, built.console, inherited_console)
-            .map_err(|error| Failure::Broke(error.to_string()))?;
-        parent.adopt_console(console);
+        parent.open_console(built.console, inherited_console)?;
         parent.listen_for_alarms(built.webhook);
         parent.open_control(replaces);
         if drives {
@@ -103,6 +96,18 @@ impl Parent {
             inheritance.ready();
         }
         Ok(parent)
+    }
+
+    fn open_console(
+        &mut self,
+        files: Option<ConsoleFiles>,
+        inherited: Option<TcpListener>,
+    ) -> Result<(), Failure> {
+        let console = self
+            .next_console(&self.config, files, inherited)
+            .map_err(|error| Failure::Broke(error.to_string()))?;
+        self.adopt_console(console);
+        Ok(())
     }
 
     /// Without a control socket everything works but `tollgate reload`; SIGHUP does the same.
@@ -195,6 +200,15 @@ async fn origin(arguments: ServeArguments) -> Result<Origin, Failure> {
     demo::Demo::new(backend, setup::now())
         .map(Origin::Demo)
         .map_err(|error| Failure::Broke(error.to_string()))
+}
+
+/// The ticket keys of the process that this one replaces, else fresh ones.
+fn first_ring(inheritance: Option<&Inheritance>, config: &Config) -> Result<Ring, Failure> {
+    let inherited = inheritance.and_then(|inherited| inherited.ring.clone());
+    Ok(match inherited {
+        Some(ring) => ring.with_lifetimes(setup::lifetimes(&config.resumption)?),
+        None => setup::fresh_ring(&config.resumption)?,
+    })
 }
 
 /// Reads what `tollgate bench` measured.

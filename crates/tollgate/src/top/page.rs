@@ -84,74 +84,9 @@ pub fn header(live: &Live) -> Lines {
 }
 
 fn overview(live: &Live, past: &Past, width: usize) -> Lines {
-    let graph = width.saturating_sub(NAME + 26).min(300);
-    let (second, minute) = (&live.second, &live.minute);
-    let rates = |name: &'static str, style, now: f64, mean: f64, values: &[f64]| {
-        Line::from(vec![
-            Span::raw(format!("{name:<NAME$}")),
-            Span::styled(format!("{:>11}", text::rate(now)), style),
-            Span::styled(
-                format!("{:>13}  ", format!("({})", text::rate(mean))),
-                QUIET,
-            ),
-            Span::styled(text::sparkline(values, graph), style),
-        ])
-    };
-    let hits: Vec<f64> = past
-        .hit_rate
-        .iter()
-        .map(|rate| rate.unwrap_or(0.0))
-        .collect();
-    let mut lines = vec![
-        Line::styled(
-            format!(
-                "{:<NAME$}{:>11}{:>13}  the last {}",
-                "",
-                "last second",
-                "(minute)",
-                text::seconds(past.step_seconds * past.at_seconds.len() as f64)
-            ),
-            QUIET,
-        ),
-        rates(
-            "full handshakes",
-            FRESH,
-            second.full_per_second,
-            minute.full_per_second,
-            &past.full_per_second,
-        ),
-        rates(
-            "resumed",
-            GOOD,
-            second.resumed_per_second,
-            minute.resumed_per_second,
-            &past.resumed_per_second,
-        ),
-        Line::from(vec![
-            Span::raw(format!("{:<NAME$}", "hit rate")),
-            Span::styled(
-                format!("{:>11}", known(second.hit_rate, text::share)),
-                STRONG,
-            ),
-            Span::styled(
-                format!(
-                    "{:>13}  ",
-                    format!("({})", known(minute.hit_rate, text::share))
-                ),
-                QUIET,
-            ),
-            Span::styled(text::sparkline(&hits, graph), GOOD),
-        ]),
-        rates(
-            "requests",
-            Style::new(),
-            second.requests_per_second,
-            minute.requests_per_second,
-            &past.requests_per_second,
-        ),
-    ];
+    let mut lines = rates(live, past, graph_width(width));
     lines.extend(listed("misses", &live.misses, width));
-    lines.push(named("", flow(minute)));
+    lines.push(named("", flow(&live.minute)));
     lines.push(Line::default());
     lines.extend(cpu(live, past, width));
     lines.push(Line::default());
@@ -166,6 +101,65 @@ fn overview(live: &Live, past: &Past, width: usize) -> Lines {
     lines.push(Line::default());
     lines.push(saved(live));
     lines
+}
+
+/// Columns for a graph beside a name and two figures.
+fn graph_width(width: usize) -> usize {
+    width.saturating_sub(NAME + 26).min(300)
+}
+
+/// Handshakes, hit rate and requests: the last second, the minute, and how they went.
+fn rates(live: &Live, past: &Past, graph: usize) -> Lines {
+    let row = |name: &'static str, style, now: String, mean: String, values: &[f64]| {
+        Line::from(vec![
+            Span::raw(format!("{name:<NAME$}")),
+            Span::styled(format!("{now:>11}"), style),
+            Span::styled(format!("{:>13}  ", format!("({mean})")), QUIET),
+            Span::styled(text::sparkline(values, graph), style),
+        ])
+    };
+    let rate = |name, style, of: fn(&Rates) -> f64, values: &[f64]| {
+        let (now, mean) = (of(&live.second), of(&live.minute));
+        row(name, style, text::rate(now), text::rate(mean), values)
+    };
+    let hits: Vec<f64> = past
+        .hit_rate
+        .iter()
+        .map(|rate| rate.unwrap_or(0.0))
+        .collect();
+    let length = text::seconds(past.step_seconds * past.at_seconds.len() as f64);
+    let names = format!(
+        "{:<NAME$}{:>11}{:>13}  the last {length}",
+        "", "last second", "(minute)"
+    );
+    vec![
+        Line::styled(names, QUIET),
+        rate(
+            "full handshakes",
+            FRESH,
+            |rates| rates.full_per_second,
+            &past.full_per_second,
+        ),
+        rate(
+            "resumed",
+            GOOD,
+            |rates| rates.resumed_per_second,
+            &past.resumed_per_second,
+        ),
+        row(
+            "hit rate",
+            STRONG,
+            known(live.second.hit_rate, text::share),
+            known(live.minute.hit_rate, text::share),
+            &hits,
+        ),
+        rate(
+            "requests",
+            Style::new(),
+            |rates| rates.requests_per_second,
+            &past.requests_per_second,
+        ),
+    ]
 }
 
 /// The rest of the rates, in a sentence.
@@ -219,7 +213,7 @@ fn cpu(live: &Live, past: &Past, width: usize) -> Lines {
         ),
         QUIET,
     ));
-    let graph = width.saturating_sub(NAME + 26).min(300);
+    let graph = graph_width(width);
     let trend = Line::from(vec![
         Span::raw(format!("{:<NAME$}{:>11}{:>15}", "", "over time", "")),
         Span::styled(text::sparkline(&past.worker_cores, graph), QUIET),
@@ -311,7 +305,10 @@ fn listed(name: &'static str, portions: &[Portion], width: usize) -> Lines {
     sorted.sort_by(|one, other| other.share.total_cmp(&one.share));
     let mut text = String::new();
     for portion in sorted {
-        let one = format!("{} {}", portion.name, text::share(portion.share));
+        let mut one = format!("{} {}", portion.name, text::share(portion.share));
+        if let Some(cores) = portion.cores {
+            one.push_str(&format!(" ({} cores)", text::cores(cores)));
+        }
         if NAME + text.chars().count() + one.chars().count() + 3 > width {
             text.push_str(" …");
             break;

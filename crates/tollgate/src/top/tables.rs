@@ -2,7 +2,7 @@
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
-use tollgate_console::view::{Live, PhaseBox};
+use tollgate_console::view::{AlarmLive, Live, PhaseBox};
 
 use super::page::{BAD, FRESH, GOOD, Lines, QUIET, STRONG, wrapped};
 use super::text::{self, known};
@@ -116,37 +116,7 @@ pub fn who(live: &Live) -> Lines {
 pub fn alarms(live: &Live, width: usize) -> Lines {
     let mut lines = vec![Line::styled("alarms", STRONG)];
     for alarm in &live.alarms {
-        let style = match alarm.state.as_str() {
-            "firing" => BAD,
-            "pending" => FRESH,
-            _ => QUIET,
-        };
-        let subject = match alarm.subject.as_str() {
-            "" => String::new(),
-            subject => format!(" ({subject})"),
-        };
-        let since = text::seconds((live.at_seconds - alarm.since_seconds).max(0.0));
-        lines.push(Line::from(vec![
-            Span::styled(format!("  {:<8}", alarm.state), style),
-            Span::raw(format!("{}{subject}", alarm.name)),
-            Span::styled(
-                format!(
-                    "  {} against {}, for {since}",
-                    text::in_unit(alarm.value, &alarm.unit),
-                    text::in_unit(Some(alarm.threshold), &alarm.unit)
-                ),
-                QUIET,
-            ),
-        ]));
-        if alarm.state != "quiet" {
-            for sentence in [&alarm.sentence, &alarm.advice] {
-                lines.extend(indented(wrapped(
-                    sentence,
-                    width.saturating_sub(10),
-                    Style::new(),
-                )));
-            }
-        }
+        lines.extend(one_alarm(alarm, live.at_seconds, width));
     }
     lines.push(Line::default());
     lines.extend(table(
@@ -191,6 +161,37 @@ pub fn alarms(live: &Live, width: usize) -> Lines {
         }),
     ));
     lines.pop();
+    lines
+}
+
+/// Its state and figures; what it means and what to do where it is not quiet.
+fn one_alarm(alarm: &AlarmLive, now: f64, width: usize) -> Lines {
+    let style = match alarm.state.as_str() {
+        "firing" => BAD,
+        "pending" => FRESH,
+        _ => QUIET,
+    };
+    let subject = match alarm.subject.as_str() {
+        "" => String::new(),
+        subject => format!(" ({subject})"),
+    };
+    let figures = format!(
+        "  {} against {}, for {}",
+        text::in_unit(alarm.value, &alarm.unit),
+        text::in_unit(Some(alarm.threshold), &alarm.unit),
+        text::seconds((now - alarm.since_seconds).max(0.0))
+    );
+    let mut lines = vec![Line::from(vec![
+        Span::styled(format!("  {:<8}", alarm.state), style),
+        Span::raw(format!("{}{subject}", alarm.name)),
+        Span::styled(figures, QUIET),
+    ])];
+    if alarm.state != "quiet" {
+        for sentence in [&alarm.sentence, &alarm.advice] {
+            let room = width.saturating_sub(10);
+            lines.extend(indented(wrapped(sentence, room, Style::new())));
+        }
+    }
     lines
 }
 
