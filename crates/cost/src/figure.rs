@@ -77,4 +77,8 @@ pub struct Figure {
     /// What is said elsewhere; `None` when nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
+    /// What the fixed piece of work of [`crate::Steadiness`] took right before and right after, in
+    /// nanoseconds; `None` for what is no time, and in sheets that were made without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yardstick_nanoseconds: Option<[f64; 2]>,
 }

@@ -57,7 +57,7 @@ pub struct Machine {
     pub architecture: String,
 }
 
-/// One fixed piece of arithmetic, timed before every figure: what changes in it is the machine.
+/// One fixed piece of arithmetic, timed around every figure: what changes in it is the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steadiness {
@@ -126,14 +126,27 @@ impl Sheet {
         self.phases.iter().flat_map(|table| &table.figures)
     }
 
-    /// The spread of `figure`, widened by what the machine itself drifted when it is a time.
-    pub fn spread_with_drift(&self, figure: &Figure) -> Measured {
-        let drift = match figure.unit {
-            Unit::Nanoseconds | Unit::NanosecondsPerByte | Unit::PerSecond => {
+    /// How far the machine was from its usual speed while `figure` was measured, as a share to each side;
+    /// of the whole run when the figure does not say. 0 for what is no time.
+    pub fn drift_of(&self, figure: &Figure) -> f64 {
+        let usual = self.steadiness.median_nanoseconds;
+        match (figure.unit, figure.yardstick_nanoseconds) {
+            (Unit::Bytes | Unit::Count | Unit::Ratio, _) => 0.0,
+            (Unit::Nanoseconds | Unit::NanosecondsPerByte | Unit::PerSecond, Some(readings))
+                if usual > 0.0 =>
+            {
+                let astray = readings.map(|reading| (reading - usual).abs() / usual);
+                astray[0].max(astray[1])
+            }
+            (Unit::Nanoseconds | Unit::NanosecondsPerByte | Unit::PerSecond, _) => {
                 self.steadiness.drift()
             }
-            Unit::Bytes | Unit::Count | Unit::Ratio => 0.0,
-        };
+        }
+    }
+
+    /// The spread of `figure`, widened by what the machine itself drifted when it is a time.
+    pub fn spread_with_drift(&self, figure: &Figure) -> Measured {
+        let drift = self.drift_of(figure);
         let measured = figure.measured;
         Measured {
             low: measured.low - drift * measured.low.abs(),

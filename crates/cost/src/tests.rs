@@ -23,6 +23,7 @@ fn figure(id: &str, unit: Unit, median: f64, half: f64) -> Figure {
         },
         how: "made up for a test".into(),
         reference: None,
+        yardstick_nanoseconds: None,
     }
 }
 
@@ -198,6 +199,28 @@ fn a_machine_that_drifted_tells_fewer_times_apart_but_as_many_sizes() {
     let after = compare(&old, &new);
     assert_eq!(after.figures[0].change, Change::NotToldApart);
     assert_eq!(after.figures[1].change, Change::Worse);
+}
+
+#[test]
+fn a_figure_that_was_not_disturbed_is_told_apart_in_a_sheet_that_was() {
+    let disturbed = |reading: f64| {
+        let mut calm = figure("calm", Unit::Nanoseconds, 10.0, 0.1);
+        calm.yardstick_nanoseconds = Some([100.0, 100.5]);
+        let mut rough = figure("rough", Unit::Nanoseconds, 10.0, 0.1);
+        rough.yardstick_nanoseconds = Some([100.0, reading]);
+        let old = figure("old", Unit::Nanoseconds, 10.0, 0.1);
+        let mut size = figure("size", Unit::Bytes, 10.0, 0.1);
+        size.yardstick_nanoseconds = Some([100.0, reading]);
+        let mut sheet = sheet(vec![calm, rough, old, size]);
+        sheet.steadiness = Steadiness::of(&[90.0, 100.0, 110.0]).unwrap();
+        let drifts: Vec<f64> = sheet
+            .figures()
+            .map(|figure| (1e3 * sheet.drift_of(figure)).round())
+            .collect();
+        drifts
+    };
+    assert_eq!(disturbed(150.0), [5.0, 500.0, 100.0, 0.0]);
+    assert_eq!(disturbed(80.0), [5.0, 200.0, 100.0, 0.0]);
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn sheet(figures: &[(&str, f64)]) -> Sheet {
                     measured: Measured::of(&[*nanos]).unwrap(),
                     how: String::new(),
                     reference: None,
+                    yardstick_nanoseconds: None,
                 })
                 .collect(),
         }],

@@ -45,7 +45,7 @@ fn mask() -> Option<(&'static str, &'static str)> {
 /// # Errors
 /// When the child cannot be run, or its figures show that the instructions were used all the same.
 pub(crate) fn measure(bench: &Bench<'_>, with: &[Figure]) -> Result<Vec<Figure>, BenchError> {
-    (bench.progress)(
+    bench.next(
         "records without AES instructions, in a process of its own",
         0.0,
     );
@@ -58,7 +58,7 @@ pub(crate) fn measure(bench: &Bench<'_>, with: &[Figure]) -> Result<Vec<Figure>,
     let quick = bench.per_figure < QUICK_BELOW;
     let without = child(variable, value, quick.then_some("--quick"))?;
     let rows = rows(with, &without, variable)?;
-    (bench.progress)("records without AES instructions", 1.0);
+    bench.next("records without AES instructions", 1.0);
     Ok(rows)
 }
 
@@ -139,6 +139,7 @@ fn rows(with: &[Figure], without: &[Figure], variable: &str) -> Result<Vec<Figur
                 measured: ratio,
                 how: "without over with, in the same run".into(),
                 reference: None,
+                yardstick_nanoseconds: None,
             });
         }
     }
@@ -171,6 +172,7 @@ mod tests {
             measured: Measured::exact(value),
             how: "test".into(),
             reference: None,
+            yardstick_nanoseconds: None,
         }
     }
 

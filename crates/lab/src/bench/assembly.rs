@@ -1,12 +1,11 @@
 //! The sheet: every phase that was asked for, on this machine, now.
 
-use std::cell::RefCell;
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use tollgate_cost::{Figure, PHASES, PhaseTable, SHEET_VERSION, Sheet, Steadiness};
 
-use super::runner::{clock_cost, thread_cpu};
+use super::runner::clock_cost;
+use super::yardstick::yardstick;
 use super::{Bench, BenchError, aes_hardware, folk, machine};
 
 /// The phase that can be measured without AES instructions.
@@ -107,13 +106,12 @@ pub fn sheet(options: &SheetOptions, progress: &dyn Fn(Stage<'_>)) -> Result<She
     let all: f64 = wanted.iter().map(|measure| measure.seconds).sum();
     let machine = machine::machine()?;
     let clock = clock_cost();
-    let readings = RefCell::new(Vec::new());
-    readings.borrow_mut().extend((0..5).map(|_| yardstick()));
+    let mut readings = Vec::new();
+    readings.extend((0..5).map(|_| yardstick()));
     let mut before = 0.0;
     let mut tables = Vec::new();
     for measure in wanted {
         let told = |what: &str, share: f64| {
-            readings.borrow_mut().push(yardstick());
             progress(Stage {
                 phase: measure.phase,
                 name: name(measure),
@@ -122,10 +120,10 @@ pub fn sheet(options: &SheetOptions, progress: &dyn Fn(Stage<'_>)) -> Result<She
             });
         };
         told("", 0.0);
-        tables.push(table(measure, options, &told)?);
+        tables.push(table(measure, options, &told, &mut readings)?);
         before += measure.seconds;
     }
-    readings.borrow_mut().extend((0..5).map(|_| yardstick()));
+    readings.extend((0..5).map(|_| yardstick()));
     Ok(Sheet {
         sheet_version: SHEET_VERSION,
         made: jiff::Timestamp::now()
@@ -135,7 +133,7 @@ pub fn sheet(options: &SheetOptions, progress: &dyn Fn(Stage<'_>)) -> Result<She
         provider: machine::PROVIDER.into(),
         machine,
         clock_nanoseconds: clock.median,
-        steadiness: steadiness(&readings.borrow())?,
+        steadiness: steadiness(&readings)?,
         phases: tables,
     })
 }
@@ -144,21 +142,21 @@ fn table(
     measure: &Measure,
     options: &SheetOptions,
     progress: &dyn Fn(&str, f64),
+    readings: &mut Vec<f64>,
 ) -> Result<PhaseTable, BenchError> {
     let begun = Instant::now();
-    let bench = Bench {
-        per_figure: match options.effort {
-            Effort::Normal => measure.per_figure,
-            Effort::Quick => measure.per_figure / 20,
-        },
-        progress,
+    let per_figure = match options.effort {
+        Effort::Normal => measure.per_figure,
+        Effort::Quick => measure.per_figure / 20,
     };
+    let bench = Bench::new(per_figure, progress);
     let mut figures = (measure.measure)(&bench)?;
     if measure.phase == RECORDS && options.without_aes_hardware {
         let mut without = aes_hardware::measure(&bench, &figures)?;
         figures.append(&mut without);
     }
     folk::refer(&mut figures);
+    readings.extend(bench.yardstick.readings());
     Ok(PhaseTable {
         phase: measure.phase,
         name: name(measure).into(),
@@ -176,32 +174,4 @@ fn steadiness(readings: &[f64]) -> Result<Steadiness, BenchError> {
         what: "the CPU clock".into(),
         reason: "it gives no finite time".into(),
     })
-}
-
-/// CPU time of a fixed piece of work, in nanoseconds: several chains of multiplications at once over 8 KB,
-/// which shows what the processor and whoever shares it have left. More memory than the nearest cache holds
-/// would show where its pages happen to lie: figures of 0.1 % spread came with readings twice as long.
-///
-/// The middle of seven, as a figure is the middle of its repetitions; the first pass after a wait finds
-/// caches cold and a core half asleep.
-fn yardstick() -> f64 {
-    const WORDS: usize = 1_024;
-    let words = vec![black_box(0x9e37_79b9_7f4a_7c15_u64); WORDS];
-    let mut passes = [0.0; 7].map(|_: f64| pass(&words));
-    passes.sort_by(f64::total_cmp);
-    passes[passes.len() / 2]
-}
-
-fn pass(words: &[u64]) -> f64 {
-    let mut sums = [1_u64; 8];
-    let begun = thread_cpu();
-    for _ in 0..128 {
-        for eight in words.chunks_exact(sums.len()) {
-            for (sum, word) in sums.iter_mut().zip(eight) {
-                *sum = sum.wrapping_mul(*word) ^ (*sum >> 29);
-            }
-        }
-        sums = black_box(sums);
-    }
-    thread_cpu().saturating_sub(begun).as_nanos() as f64
 }

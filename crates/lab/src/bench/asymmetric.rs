@@ -148,10 +148,7 @@ mod tests {
     fn every_operation_has_a_figure_of_its_own() {
         let told = RefCell::new(Vec::new());
         let progress = |label: &str, share: f64| told.borrow_mut().push((label.to_owned(), share));
-        let bench = Bench {
-            per_figure: Duration::from_millis(1),
-            progress: &progress,
-        };
+        let bench = Bench::new(Duration::from_millis(1), &progress);
         let figures = measure(&bench).unwrap();
         super::super::steps::assert_sound(&figures);
         let find = |id: &str| {

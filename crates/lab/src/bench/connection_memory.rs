@@ -241,7 +241,7 @@ pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Figure>, BenchError> {
     let mut figures = Vec::new();
     for (index, way) in Way::ALL.into_iter().enumerate() {
         let what = format!("{} idle connections, {}", lots.connections(), way.label());
-        (bench.progress)(&what, index as f64 / Way::ALL.len() as f64);
+        bench.next(&what, index as f64 / Way::ALL.len() as f64);
         let weighing = Weighing::start(way)?;
         let mut clients = Clients::new(weighing.serving.address())?;
         let (weighed, kept) = weigh(weighing.serving.pid(), lots, || clients.open(REQUEST))?;

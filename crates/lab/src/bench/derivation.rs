@@ -414,17 +414,17 @@ mod tests {
 
     use super::*;
 
-    const QUICK: Bench<'_> = Bench {
-        per_figure: Duration::from_millis(1),
-        progress: &|_, _| (),
-    };
+    fn quick() -> Bench<'static> {
+        Bench::new(Duration::from_millis(1), &|_, _| ())
+    }
 
     #[test]
     fn schedules_chains_and_tickets_have_figures() {
-        let mut steps = Steps::new(&QUICK, 1);
-        let mut figures = schedules(&QUICK, &mut steps).unwrap();
-        figures.extend(chains(&QUICK, &mut steps).unwrap());
-        figures.extend(tickets(&QUICK, &mut steps).unwrap());
+        let quick = quick();
+        let mut steps = Steps::new(&quick, 1);
+        let mut figures = schedules(&quick, &mut steps).unwrap();
+        figures.extend(chains(&quick, &mut steps).unwrap());
+        figures.extend(tickets(&quick, &mut steps).unwrap());
         super::super::steps::assert_sound(&figures);
         let find = |id: &str| {
             let figure = figures.iter().find(|figure| figure.id == id);
@@ -449,8 +449,8 @@ mod tests {
         let mut memory = InMemory::new(Scenario::USUAL).unwrap();
         let mut figures = Vec::new();
         for resumed in [false, true] {
-            figures.extend(handshakes(&QUICK, &Scenario::USUAL, &mut memory, resumed).unwrap());
-            figures.extend(shares(&QUICK, &Scenario::USUAL, &mut memory, resumed).unwrap());
+            figures.extend(handshakes(&quick(), &Scenario::USUAL, &mut memory, resumed).unwrap());
+            figures.extend(shares(&quick(), &Scenario::USUAL, &mut memory, resumed).unwrap());
         }
         super::super::steps::assert_sound(&figures);
         let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();

@@ -130,10 +130,7 @@ fn schedule(per_figure: Duration) -> Result<f64, BenchError> {
     };
     let schedule = Schedule13::new(Hash::Sha256).map_err(broken)?;
     let transcripts = Transcripts::any(Hash::Sha256);
-    let bench = Bench {
-        per_figure,
-        progress: &|_, _| (),
-    };
+    let bench = Bench::new(per_figure, &|_, _| ());
     let figure = bench.time("schedule", "key schedule", "", || {
         let derived = schedule.derive(&[7; 32], &transcripts, &[0; 8]);
         derived

@@ -99,12 +99,12 @@ pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Figure>, BenchError> {
     let mut figures = Vec::new();
     for (index, kind) in KINDS.iter().enumerate() {
         let what = format!("handshakes in memory, {}", kind.label);
-        (bench.progress)(&what, index as f64 / (KINDS.len() + 2) as f64);
+        bench.next(&what, index as f64 / (KINDS.len() + 2) as f64);
         let handshakes = in_memory(bench, kind)?;
         figures.extend(of(bench, kind, &handshakes)?);
     }
     let share = KINDS.len() as f64 / (KINDS.len() + 2) as f64;
-    (bench.progress)("handshakes in flight, resident", share);
+    bench.next("handshakes in flight, resident", share);
     figures.push(resident(bench)?);
     figures.extend(outside(bench, share)?);
     Ok(figures)
@@ -408,7 +408,7 @@ fn resident(bench: &Bench<'_>) -> Result<Figure, BenchError> {
 fn outside(bench: &Bench<'_>, share: f64) -> Result<[Figure; 1], BenchError> {
     let lots = Lots::within(bench.per_figure / 2);
     let what = format!("{} handshakes in flight, from outside", lots.connections());
-    (bench.progress)(&what, share + (1.0 - share) / 2.0);
+    bench.next(&what, share + (1.0 - share) / 2.0);
     connection_memory::make_room(lots.connections() as u64)?;
     let weighing = Weighing::start(Way::Http)?;
     let mut clients = Clients::new(weighing.serving.address())?;

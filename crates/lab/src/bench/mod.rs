@@ -34,6 +34,7 @@ mod steps;
 pub mod text;
 pub mod tps;
 pub mod uds;
+mod yardstick;
 
 #[cfg(test)]
 mod tests;
@@ -43,13 +44,34 @@ use std::time::Duration;
 pub use assembly::{Effort, SheetOptions, Stage, phases, sheet};
 pub use driving::certificate_from_word;
 pub use runner::clock_cost;
+use yardstick::Yardstick;
 
 /// What a measurement may spend, and whom it tells how far it is.
 pub struct Bench<'a> {
     /// About how long one figure may take.
     pub per_figure: Duration,
     /// Told before each figure: what is measured next, and the share of the phase that is done (0 to 1).
-    pub progress: &'a dyn Fn(&str, f64),
+    progress: &'a dyn Fn(&str, f64),
+    /// How fast the machine is: looked at around each figure.
+    yardstick: Yardstick,
+}
+
+impl<'a> Bench<'a> {
+    /// Measurements that take about `per_figure` each; `progress` is told before each of them what comes,
+    /// and the share of the phase that is done (0 to 1).
+    pub const fn new(per_figure: Duration, progress: &'a dyn Fn(&str, f64)) -> Self {
+        Self {
+            per_figure,
+            progress,
+            yardstick: Yardstick::new(),
+        }
+    }
+
+    /// What is measured next, and the share of the phase that is done.
+    pub(crate) fn next(&self, what: &str, share: f64) {
+        (self.progress)(what, share);
+        self.yardstick.before();
+    }
 }
 
 /// Why something could not be measured.

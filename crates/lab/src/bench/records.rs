@@ -129,10 +129,7 @@ mod tests {
 
     #[test]
     fn every_cipher_and_size_has_a_figure_and_small_records_cost_more_per_byte() {
-        let bench = Bench {
-            per_figure: Duration::from_millis(2),
-            progress: &|_, _| (),
-        };
+        let bench = Bench::new(Duration::from_millis(2), &|_, _| ());
         let figures = measure(&bench).unwrap();
         super::super::steps::assert_sound(&figures);
         assert_eq!(figures.len(), 18);

@@ -30,11 +30,11 @@ const ROUNDS: usize = 6;
 
 /// The figures of phase 6.
 pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Figure>, BenchError> {
-    (bench.progress)("tickets", 0.0);
+    bench.next("tickets", 0.0);
     let mut figures = tickets(bench)?;
     figures.extend(client_side(bench)?);
     let sessions = sessions_within(bench);
-    (bench.progress)(&format!("{sessions} sessions in the cache"), 0.2);
+    bench.next(&format!("{sessions} sessions in the cache"), 0.2);
     let session_bytes = session_bytes()?;
     let kept = resumption(false, sessions)?;
     let cache = SessionCache::of(&kept, SITE);
@@ -46,13 +46,13 @@ pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Figure>, BenchError> {
         (ID_BYTES + BINDING_BYTES + session_bytes) as f64,
     ));
     figures.extend(fill(bench, &kept, &cache, sessions, session_bytes)?);
-    (bench.progress)("look-ups", 0.5);
+    bench.next("look-ups", 0.5);
     figures.extend(look_up(bench, &cache, sessions)?);
-    (bench.progress)("look-ups on two threads", 0.7);
+    bench.next("look-ups on two threads", 0.7);
     figures.extend(scaling(bench, &cache, sessions)?);
-    (bench.progress)("insertion into a full cache", 0.85);
+    bench.next("insertion into a full cache", 0.85);
     figures.extend(overflow(bench, &kept, &cache, sessions, session_bytes)?);
-    (bench.progress)("who is forgotten", 0.95);
+    bench.next("who is forgotten", 0.95);
     figures.extend(forgotten(bench, session_bytes)?);
     Ok(figures)
 }
@@ -285,6 +285,7 @@ fn scaling(
         measured: ratio,
         how: "2 for threads that do not hinder each other, on two free cores".into(),
         reference: None,
+        yardstick_nanoseconds: None,
     });
     Ok(figures)
 }
@@ -408,10 +409,9 @@ mod tests {
 
     use super::*;
 
-    const QUICK: Bench<'_> = Bench {
-        per_figure: Duration::from_millis(2),
-        progress: &|_, _| (),
-    };
+    fn quick() -> Bench<'static> {
+        Bench::new(Duration::from_millis(2), &|_, _| ())
+    }
 
     fn value(figures: &[Figure], id: &str) -> f64 {
         let found = figures.iter().find(|figure| figure.id == id);
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_client_certificate_makes_a_ticket_longer() {
-        let figures = tickets(&QUICK).unwrap();
+        let figures = tickets(&quick()).unwrap();
         for version in ["tls12", "tls13"] {
             let plain = value(&figures, &format!("ticket/bytes/{version}"));
             let with = value(
@@ -444,7 +444,7 @@ mod tests {
     fn a_full_cache_stays_within_its_bound_and_forgets_the_unused_first() {
         let bytes = session_bytes().unwrap();
         assert!((50..500).contains(&bytes), "{bytes}");
-        let figures = forgotten(&QUICK, bytes).unwrap();
+        let figures = forgotten(&quick(), bytes).unwrap();
         let used = value(&figures, "session/kept/used");
         let unused = value(&figures, "session/kept/unused");
         assert!(used > unused, "{used} {unused}");
@@ -452,7 +452,7 @@ mod tests {
         let cache = SessionCache::of(&kept, SITE);
         insert(&cache, 0..1_000, bytes).unwrap();
         assert!(
-            !overflow(&QUICK, &kept, &cache, 1_000, bytes)
+            !overflow(&quick(), &kept, &cache, 1_000, bytes)
                 .unwrap()
                 .is_empty()
         );

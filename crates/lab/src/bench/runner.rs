@@ -31,6 +31,7 @@ impl Bench<'_> {
         op: impl FnMut() -> Result<(), BenchError>,
     ) -> Result<Figure, BenchError> {
         let label = label.into();
+        self.yardstick.before();
         let samples = self.batches(op)?;
         Ok(Figure {
             id: id.into(),
@@ -39,6 +40,7 @@ impl Bench<'_> {
             unit: Unit::Nanoseconds,
             how: how.into(),
             reference: None,
+            yardstick_nanoseconds: self.yardstick.around(Unit::Nanoseconds),
         })
     }
 
@@ -76,6 +78,7 @@ impl Bench<'_> {
             unit,
             how: how.into(),
             reference: None,
+            yardstick_nanoseconds: self.yardstick.around(unit),
         })
     }
 
@@ -95,6 +98,7 @@ impl Bench<'_> {
             measured: Measured::exact(value),
             how: how.into(),
             reference: None,
+            yardstick_nanoseconds: None,
         }
     }
 
@@ -187,10 +191,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at once")]
     use super::*;
 
-    const QUICK: Bench<'_> = Bench {
-        per_figure: Duration::from_millis(10),
-        progress: &|_, _| (),
-    };
+    fn quick() -> Bench<'static> {
+        Bench::new(Duration::from_millis(10), &|_, _| ())
+    }
 
     /// Work that the compiler cannot drop, in proportion to `rounds`.
     fn work(rounds: u32) -> Result<(), BenchError> {
@@ -204,8 +207,8 @@ mod tests {
 
     #[test]
     fn ten_times_the_work_takes_about_ten_times_the_cpu_time() {
-        let one = QUICK.time("a", "a", "test", || work(1_000)).unwrap();
-        let ten = QUICK.time("b", "b", "test", || work(10_000)).unwrap();
+        let one = quick().time("a", "a", "test", || work(1_000)).unwrap();
+        let ten = quick().time("b", "b", "test", || work(10_000)).unwrap();
         assert!(one.measured.n >= 15 && one.measured.low > 0.0);
         let ratio = ten.measured.median / one.measured.median;
         assert!((5.0..20.0).contains(&ratio), "{one:?} {ten:?}");
@@ -213,13 +216,13 @@ mod tests {
 
     #[test]
     fn waiting_is_not_counted() {
-        let figure = QUICK
+        let figure = quick()
             .time("wait", "wait", "test", || {
                 std::thread::sleep(Duration::from_millis(3));
                 work(200_000)
             })
             .unwrap();
-        let busy = QUICK
+        let busy = quick()
             .time("work", "work", "test", || work(200_000))
             .unwrap();
         // The wait alone is 3 ms; the CPU time of starting it is far below a millisecond.
@@ -228,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_price_per_byte_is_the_price_of_the_call_shared_out() {
-        let call = QUICK.time("a", "a", "test", || work(10_000)).unwrap();
-        let byte = QUICK
+        let call = quick().time("a", "a", "test", || work(10_000)).unwrap();
+        let byte = quick()
             .time_bytes("b", "b", "test", 1_000, || work(10_000))
             .unwrap();
         assert_eq!(byte.unit, Unit::NanosecondsPerByte);
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn the_first_error_ends_the_measurement() {
         let mut left = 40;
-        let result = QUICK.time("a", "a", "test", || {
+        let result = quick().time("a", "a", "test", || {
             left -= 1;
             if left == 0 {
                 return Err(BenchError::Broken {

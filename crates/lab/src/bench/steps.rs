@@ -22,7 +22,7 @@ impl<'a> Steps<'a> {
     /// The next figure is about `label`.
     pub(crate) fn next(&mut self, label: &str) {
         let share = self.done as f64 / self.all as f64;
-        (self.bench.progress)(label, share.min(1.0));
+        self.bench.next(label, share.min(1.0));
         self.done += 1;
     }
 }

@@ -19,6 +19,7 @@ fn figure(id: &str, label: &str, unit: Unit, median: f64, half: f64) -> Figure {
         },
         how: "made up".into(),
         reference: None,
+        yardstick_nanoseconds: None,
     }
 }
 
