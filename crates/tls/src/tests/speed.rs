@@ -1,11 +1,14 @@
-//! What the record layer costs, without a socket.
+//! What the record layer and the ledger cost, without a socket.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tollgate_terms::{CertificateKind, CipherSuite, TlsVersion};
+use tollgate_terms::{CertificateKind, CipherSuite, CpuTime, NamedGroup, TlsVersion};
 
 use super::support::{Client, Offer, incoming, outgoing, policy, shake, site};
-use crate::Buffers;
+use crate::hello::{self, Reading};
+use crate::ledger::Account;
+use crate::{Buffers, Clocks, Handshake, Progress};
 
 const ROUNDS: usize = 4_000;
 
@@ -52,4 +55,63 @@ fn the_cost_of_records_in_memory() {
             );
         }
     }
+}
+
+/// Time since the first reading, by the clock that the workers use.
+fn monotonic() -> CpuTime {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let since = FIRST.get_or_init(Instant::now).elapsed();
+    CpuTime(u64::try_from(since.as_nanos()).unwrap())
+}
+
+#[test]
+#[ignore = "a figure for comparison, not a test: cargo test --release -p tollgate-tls --lib -- --ignored --nocapture"]
+fn the_cost_of_the_ledger_in_memory() {
+    let site = site(policy(&[CertificateKind::EcdsaP256]));
+    let buffers = Buffers::new();
+    let clocks = Clocks {
+        now: monotonic,
+        held_up: |_| CpuTime(0),
+    };
+    let client = Client::new(&Offer {
+        version: Some(TlsVersion::Tls13),
+        groups: vec![NamedGroup::X25519],
+        ..Offer::default()
+    });
+    let mut taken = [Vec::new(), Vec::new()];
+    for round in 0..2 * ROUNDS {
+        buffers.count_by((round % 2 == 1).then_some(clocks));
+        let mut connection = client.connection();
+        let mut server = Duration::ZERO;
+        let mut hello = outgoing(&mut connection);
+        let start = Instant::now();
+        let mut account = Account::open(&buffers);
+        let Reading::Complete(read) = account.timed(|| hello::read(&hello)) else {
+            panic!("our own hello cannot be read");
+        };
+        let mut handshake = account.timed(|| Handshake::new(&site, &read)).unwrap();
+        let mut flight = Vec::new();
+        account.timed(|| handshake.step(&mut hello, &mut flight));
+        server += start.elapsed();
+        incoming(&mut connection, &flight);
+        let mut answer = outgoing(&mut connection);
+        let start = Instant::now();
+        flight.clear();
+        let step = account.timed(|| handshake.step(&mut answer, &mut flight));
+        assert!(matches!(step.progress, Progress::Done));
+        let established = account.timed(|| handshake.finish());
+        let spent = account.close();
+        server += start.elapsed();
+        drop(established);
+        assert_eq!(spent.cost.total() > CpuTime(0), round % 2 == 1);
+        taken[round % 2].push(server);
+    }
+    let [off, on] = taken.map(|mut all| {
+        all.sort();
+        all[all.len() / 2].as_nanos() as f64
+    });
+    println!(
+        "a full handshake, TLS 1.3, ECDSA P-256: {off} ns, with the ledger {on} ns: {:+.2} %",
+        (on / off - 1.0) * 100.0
+    );
 }
