@@ -159,8 +159,7 @@ async fn a_truncated_response_resets_its_stream_and_leaves_the_others() {
         let client = std::rc::Rc::new(client);
         let first = std::rc::Rc::clone(&client);
         let answer = spawn_local(async move { first.send(get("/cut")).await });
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         send(
             &mut backend,
             "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
@@ -170,8 +169,7 @@ async fn a_truncated_response_resets_its_stream_and_leaves_the_others() {
         drop(backend);
         assert!(response.into_body().collect(100).await.is_err());
         let answer = spawn_local(async move { client.send(get("/whole")).await });
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         send(
             &mut backend,
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
@@ -197,8 +195,7 @@ async fn draining_ends_running_requests_first() {
     locally(async {
         let (client, mut proxy) = start(Setup::default()).await;
         let answer = spawn_local(async move { client.send(get("/")).await });
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         proxy.stop.send(()).unwrap();
         settle().await;
         assert!(!proxy.serving.is_finished());
@@ -343,8 +340,7 @@ async fn a_client_that_opens_no_window_is_seen_as_awaited() {
         let mut bytes = [PREFACE, &frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
         bytes.extend(headers(1, false));
         proxy.client.write_all(&bytes).await.unwrap();
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         settle().await;
         assert_eq!(
             (
@@ -380,8 +376,7 @@ async fn a_client_that_stops_sending_its_body_is_seen_as_awaited() {
         .start();
         let bytes = [PREFACE, &frame(4, 0, 0, &[]), &headers(1, true)].concat();
         proxy.client.write_all(&bytes).await.unwrap();
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         settle().await;
         assert_eq!(proxy.watch.bodies_awaiting_client(), 1);
         proxy
@@ -407,8 +402,7 @@ async fn a_client_may_keep_silent_while_the_backend_talks() {
         .start();
         let bytes = [PREFACE, &frame(4, 0, 0, &[]), &headers(1, true)].concat();
         proxy.client.write_all(&bytes).await.unwrap();
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         settle().await;
         assert_eq!(proxy.watch.bodies_awaiting_client(), 1);
         send(
@@ -467,8 +461,7 @@ async fn a_client_that_goes_away_ends_its_requests_and_their_backend_connections
         .start();
         let bytes = [PREFACE, &frame(4, 0, 0, &[]), &headers(1, false)].concat();
         proxy.client.write_all(&bytes).await.unwrap();
-        let mut backend = proxy.backends.recv().await.unwrap();
-        read_head(&mut backend).await;
+        let mut backend = proxy.backend().await;
         drop(proxy.client);
         assert_eq!(read_all(&mut backend).await, "");
         settle().await;

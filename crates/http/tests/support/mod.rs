@@ -120,6 +120,21 @@ impl Setup {
     }
 }
 
+impl Proxy {
+    /// The backend's end of the next connection to it, whose first request is read to the end of its head.
+    pub async fn backend(&mut self) -> DuplexStream {
+        let mut backend = self.backends.recv().await.unwrap();
+        read_head(&mut backend).await;
+        backend
+    }
+
+    /// The same once the client has sent `request`.
+    pub async fn backend_asked(&mut self, request: &str) -> DuplexStream {
+        send(&mut self.client, request).await;
+        self.backend().await
+    }
+}
+
 impl Relay {
     pub async fn forward(&self, request: Request<Body>) -> Response<Body> {
         let (mut head, body) = request.into_parts();
