@@ -37,6 +37,7 @@ pub use hello::{ClientHello, HelloError, MAX_HELLO_BYTES};
 pub use ledger::{Clocks, RecordWay, Records, Spent, Taken};
 pub use material::{Certificate, ClientTrust, MaterialError, MaterialFinding};
 pub use opening::{Heard, HelloFailure, alert_bytes, handshake, read_hello};
+pub use provider::DEFAULT_SUITES;
 pub use resumption::{Clock, Resumption, ResumptionSettings};
 pub use server::{ClientPolicy, Handshake, Progress, ServerSite, SitePolicy, Step};
 pub use session::{Closed, Received, Session};

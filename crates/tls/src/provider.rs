@@ -29,7 +29,7 @@ pub(crate) enum First {
 }
 
 /// Every suite, AES-128 first: the SHA-384 suites cost a quarter more per handshake.
-pub(crate) const DEFAULT_SUITES: [CipherSuite; 9] = [
+pub const DEFAULT_SUITES: [CipherSuite; 9] = [
     CipherSuite::TLS_AES_128_GCM_SHA256,
     CipherSuite::TLS_AES_256_GCM_SHA384,
     CipherSuite::TLS_CHACHA20_POLY1305_SHA256,

@@ -25,18 +25,8 @@ pub struct Profile {
     pub alpn: &'static [&'static str],
 }
 
-/// AES-128 first: a client with AES instructions.
-const AES_FIRST: &[CipherSuite] = &[
-    CipherSuite::TLS_AES_128_GCM_SHA256,
-    CipherSuite::TLS_AES_256_GCM_SHA384,
-    CipherSuite::TLS_CHACHA20_POLY1305_SHA256,
-    CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-    CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-];
+/// AES-128 first: a client with AES instructions, which is what a client of ours offers by itself.
+const AES_FIRST: &[CipherSuite] = &tollgate_tls::DEFAULT_SUITES;
 
 /// ChaCha20 first: a processor without AES instructions.
 const CHACHA_FIRST: &[CipherSuite] = &[
@@ -51,14 +41,8 @@ const CHACHA_FIRST: &[CipherSuite] = &[
     CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 ];
 
-const TLS12_CHACHA_FIRST: &[CipherSuite] = &[
-    CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-    CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-];
+/// The same without the three of TLS 1.3.
+const TLS12_CHACHA_FIRST: &[CipherSuite] = CHACHA_FIRST.split_at(3).1;
 
 const TLS12_AES_FIRST: &[CipherSuite] = &[
     CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
