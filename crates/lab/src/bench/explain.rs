@@ -60,11 +60,7 @@ pub(crate) fn explain(options: &RegimeOptions, places: Places) -> Result<Explana
     let inside = inside(options)?;
     let serving = Serving::start(&ServingOptions {
         mode: ServingMode::Http,
-        certificate: options.certificate,
-        pin: Some(places.server),
-        backend_pin: Some(places.load),
-        site_yaml: "tls: { groups: [x25519] }".into(),
-        ..ServingOptions::default()
+        ..options.server(places)
     })?;
     let load = load_of(Regime::Full, options, places);
     let expected = Expected {

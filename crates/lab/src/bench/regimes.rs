@@ -214,6 +214,19 @@ impl Regimes {
     }
 }
 
+impl RegimeOptions {
+    /// The server that the regimes are driven against.
+    pub(crate) fn server(&self, places: Places) -> ServingOptions {
+        ServingOptions {
+            certificate: self.certificate,
+            pin: Some(places.server),
+            backend_pin: Some(places.load),
+            site_yaml: "tls: { groups: [x25519] }".into(),
+            ..ServingOptions::default()
+        }
+    }
+}
+
 /// Measures the regimes, telling `progress` what is next and which share is done.
 ///
 /// # Errors
@@ -231,13 +244,7 @@ pub fn run(options: &RegimeOptions, progress: &dyn Fn(&str, f64)) -> Result<Regi
     let mut notes = Vec::new();
     if options.transports.contains(&Transport::Loopback) {
         notes.extend(places.note());
-        let serving = Serving::start(&ServingOptions {
-            certificate: options.certificate,
-            pin: Some(places.server),
-            backend_pin: Some(places.load),
-            site_yaml: "tls: { groups: [x25519] }".into(),
-            ..ServingOptions::default()
-        })?;
+        let serving = Serving::start(&options.server(places))?;
         for regime in Regime::ALL {
             steps.next(&format!("{} over loopback", regime.name()));
             rows.push(over_loopback(regime, options, &serving, places)?);
