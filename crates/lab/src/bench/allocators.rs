@@ -337,10 +337,7 @@ impl fmt::Display for Allocators {
         }
         writeln!(f, "{}", text::indented(&table))?;
         writeln!(f, "Back at floor: within 10 % of before, for good.")?;
-        for note in &self.notes {
-            writeln!(f, "  - {note}")?;
-        }
-        Ok(())
+        text::notes(f, &self.notes)
     }
 }
 

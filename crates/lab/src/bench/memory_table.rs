@@ -317,10 +317,7 @@ impl fmt::Display for MemoryTable {
             "TLS state alone: {} of heap; the expanded keys, which the C library keeps, come on top.",
             bytes(self.tls_state_bytes)
         )?;
-        for note in &self.notes {
-            writeln!(f, "  - {note}")?;
-        }
-        Ok(())
+        text::notes(f, &self.notes)
     }
 }
 

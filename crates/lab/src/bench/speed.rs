@@ -251,10 +251,7 @@ impl fmt::Display for Speed {
         if let Some(version) = &self.openssl {
             writeln!(f, "\n{version}")?;
         }
-        for note in &self.notes {
-            writeln!(f, "  - {note}")?;
-        }
-        Ok(())
+        text::notes(f, &self.notes)
     }
 }
 

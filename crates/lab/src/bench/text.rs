@@ -1,6 +1,6 @@
 //! Figures as text for people: as many digits as the spread leaves, and never more.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, Table, TableComponent};
@@ -282,6 +282,14 @@ pub(crate) fn wrapped(what: &str, names: &[&str]) -> String {
     }
     text.push('\n');
     text
+}
+
+/// What a reader must know about a table, one line each.
+pub(crate) fn notes(f: &mut fmt::Formatter<'_>, notes: &[impl Display]) -> fmt::Result {
+    for note in notes {
+        writeln!(f, "  - {note}")?;
+    }
+    Ok(())
 }
 
 /// Labels of figures of one kind that neither spread nor drift lets us tell from their neighbour.

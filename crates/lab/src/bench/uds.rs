@@ -367,9 +367,7 @@ impl fmt::Display for Uds {
             write!(f, "{}", text::indented(&table))?;
         }
         writeln!(f)?;
-        for note in &self.notes {
-            writeln!(f, "  - {note}")?;
-        }
+        text::notes(f, &self.notes)?;
         for missed in &self.missed {
             writeln!(f, "  missed: {missed}")?;
         }
