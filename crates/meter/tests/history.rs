@@ -200,6 +200,17 @@ fn growth_is_told_from_noise() {
 }
 
 #[test]
+fn a_process_that_has_just_started_does_not_grow() {
+    let mut process = Process::new(&["a"]);
+    for second in 0..120 {
+        process.kernel_seconds += f64::from(second) / 100.0;
+        process.tick(1.0);
+    }
+    assert_eq!(process.history.growth(300.0), 0.0);
+    assert!(process.history.growth(110.0) > 0.009);
+}
+
+#[test]
 fn a_clock_that_is_set_back_makes_no_false_rates() {
     let mut process = Process::new(&["a"]);
     for _ in 0..100 {

@@ -238,7 +238,8 @@ impl History {
 
     /// By how many cores per second the CPU time of the workers has been growing over the last `seconds` (at most
     /// ten minutes): the slope of a straight line through intervals of five seconds. Zero or less when it does not
-    /// grow, and zero when the slope is less than twice its own uncertainty.
+    /// grow, and zero when the slope is less than twice its own uncertainty, or when the process is younger than
+    /// that: what begins from nothing always grows.
     pub fn growth(&self, seconds: f64) -> f64 {
         let seconds = seconds.min(LONGEST_SECONDS);
         let (_, intervals) = self.columns(seconds, (seconds / 5.0) as usize);
@@ -252,6 +253,10 @@ impl History {
                 )
             })
             .collect();
+        let covered: f64 = intervals.iter().map(|one| one.seconds).sum();
+        if covered < seconds * 0.9 {
+            return 0.0;
+        }
         slope(&points).unwrap_or(0.0)
     }
 
