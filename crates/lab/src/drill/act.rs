@@ -6,7 +6,7 @@ use super::loading::{Loading, Piece};
 use super::report::{Act, ActCores, Point, Recovery};
 use super::watching::{Sample, Watching, firing, mean};
 
-/// A second that the instance tells of lies this much before it is told, at most.
+/// A second that the instance tells of began this much before it was told, at most.
 const LAG: Duration = Duration::from_millis(1_300);
 /// How much of the load a hit rate is looked at over.
 const LATELY: Duration = Duration::from_secs(1);
@@ -19,7 +19,8 @@ pub(super) fn act(
     from: Instant,
     to: Instant,
 ) -> Act {
-    let samples = watching.between(from + LAG, to + LAG);
+    // Only seconds that lie in the act whole.
+    let samples = watching.between(from + LAG, to);
     summary(name, &loading.between(from, to), &samples)
 }
 

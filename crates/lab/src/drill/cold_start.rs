@@ -71,7 +71,7 @@ pub(super) fn run(options: &DrillOptions, telling: &Telling<'_>) -> Result<Repor
 fn forecast(staging: &Staging<'_>, before: &Live, from: Instant, to: Instant) -> Option<Forecast> {
     // A second is told of a little after it is over.
     let lag = Duration::from_millis(1_100);
-    let mut samples = staging.watching.between(from + lag, to + SETTLE / 4);
+    let mut samples = staging.watching.between(from + lag, to);
     samples.retain(|sample| sample.live.second.hit_rate.is_some_and(|rate| rate < 0.02));
     let cold = mean(&samples)?;
     let mut forecast = Forecast::of(

@@ -112,7 +112,7 @@ fn judge(options: &DrillOptions, staging: &Staging<'_>, at: &Moments, before: &L
     let during = mean(
         &staging
             .watching
-            .between(at.off + 2 * SETTLE, at.on + SETTLE / 4),
+            .between(at.off + SETTLE + SETTLE / 2, at.on),
     );
     if let (Some(cores), Some(during)) = (before.price.cores_at_zero, during) {
         let mut forecast = Forecast::of(
