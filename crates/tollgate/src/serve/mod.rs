@@ -128,6 +128,7 @@ impl Parent {
             Err(error) => return say::error(&format!("signals cannot be received: {error}")),
         };
         let mut ticks = tokio::time::interval(TICK);
+        ticks.reset();
         let mut resolve = tokio::time::interval(tollgate_edge::RESOLVE_INTERVAL);
         resolve.reset();
         let mut watchdog = notify::watchdog_interval().map(tokio::time::interval);

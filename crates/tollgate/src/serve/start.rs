@@ -88,6 +88,8 @@ impl Parent {
         parent.open_console(built.console, inherited_console)?;
         parent.listen_for_alarms(built.webhook);
         parent.open_control(replaces);
+        // Whatever is counted from now on has something to be set against.
+        parent.tick().await;
         if drives {
             parent.drive()?;
         }

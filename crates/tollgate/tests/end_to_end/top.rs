@@ -117,6 +117,39 @@ fn a_signal_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn an_instance_that_goes_and_comes_back_is_found_again() {
+    let backend = http_backend(&Address::Loopback, None, "one", false);
+    let place = Place::new();
+    let config = place.config("http", &[&format!("http://{}", backend.address())]);
+    let path = place.write_config(&config);
+    let (away, back) = (place.folder.join("away"), place.folder.join("back"));
+    let url = format!("http://127.0.0.1:{}", place.console);
+    let program = binary().to_str().unwrap().to_owned();
+    let steps = serde_json::json!([
+        ["nobody", format!("TOUCH:{}", away.display())],
+        ["misses", format!("TOUCH:{}", back.display())],
+        ["nobody", "q"],
+    ]);
+    let steps = steps.to_string();
+    let terminal = std::thread::spawn(move || {
+        let arguments = ["120", "40", steps.as_str(), program.as_str(), "top", &url];
+        python("terminal.py", &arguments, "")
+    });
+    assert!(eventually(Duration::from_secs(30), || away.exists()));
+    let mut command = std::process::Command::new(binary());
+    command.arg("serve").arg(&path);
+    let mut server = Server::spawn(place, &mut command);
+    server.wait_ready();
+    assert!(eventually(Duration::from_secs(30), || back.exists()));
+    server.signal("TERM");
+    assert_eq!(server.wait_exit(Duration::from_secs(20)), Some(0));
+    let ran = terminal.join().unwrap();
+    let seen: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(seen["problem"], "", "{seen}");
+    assert_eq!(seen["code"], 0, "{seen}");
+}
+
+#[test]
 fn nobody_there_is_said_with_a_way_out() {
     let place = Place::new();
     let url = format!("http://127.0.0.1:{}", place.console);

@@ -2,7 +2,7 @@
 
 usage: terminal.py COLUMNS ROWS STEPS PROGRAM ARGUMENT...
 STEPS is JSON: a list of [text to wait for, keys to press]; the key "SIGTERM" sends that signal, "RESIZE" makes the
-terminal 60 columns wide. Prints JSON: what came out, the exit code, and whether the terminal is as it was.
+terminal 60 columns wide, "TOUCH:PATH" makes a file instead. Prints JSON: what came out, the exit code, and whether the terminal is as it was.
 """
 
 import fcntl
@@ -55,6 +55,8 @@ for text, keys in steps:
     elif keys == "RESIZE":
         fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 60, 0, 0))
         os.kill(child, signal.SIGWINCH)
+    elif keys.startswith("TOUCH:"):
+        open(keys.removeprefix("TOUCH:"), "w").close()
     else:
         os.write(near, keys.encode())
 code = None
