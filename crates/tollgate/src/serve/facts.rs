@@ -23,6 +23,17 @@ pub struct Tallies {
     pub lines_dropped: u64,
 }
 
+impl Tallies {
+    /// Nothing counted yet, by a process that started at `started_seconds` since 1970.
+    pub fn of(started_seconds: f64) -> Self {
+        Self {
+            host: rustix::system::uname().nodename().to_string_lossy().into(),
+            started_seconds,
+            ..Self::default()
+        }
+    }
+}
+
 /// One snapshot of the whole process.
 pub async fn snapshot(edge: &Edge, tallies: &Tallies, resumption: &Resumption) -> Snapshot {
     let mut reports = edge.report().await;

@@ -28,11 +28,7 @@ impl Parent {
         arguments: ServeArguments,
         program: Program,
     ) -> Result<Self, Failure> {
-        let tallies = Tallies {
-            host: rustix::system::uname().nodename().to_string_lossy().into(),
-            started_seconds: now_seconds(),
-            ..Tallies::default()
-        };
+        let tallies = Tallies::of(now_seconds());
         tollgate_edge::raise_descriptor_limit();
         let drives = arguments.drive;
         let sheet = arguments.sheet.as_deref().map(sheet).transpose()?;
