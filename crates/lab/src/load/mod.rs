@@ -38,8 +38,8 @@ use crate::watch::{Cpu, Watched};
 use console::Console;
 use control::{Control, SharedTally, Stage, counting};
 use lane::{Lane, Place};
-use plan::{Plan, check};
 pub(crate) use plan::pin;
+use plan::{Plan, check};
 use report::{Measurement, moment};
 use tally::{Counts, Pair, Tally};
 
