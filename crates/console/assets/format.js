@@ -75,13 +75,13 @@ export function micros(value) {
 
 const STEPS = ["B", "KB", "MB", "GB", "TB"];
 
-/** Bytes in powers of 1,000. */
+/** Bytes in powers of 1,024, as everywhere in Tollgate. */
 export function bytes(value) {
   if (!known(value)) return UNKNOWN;
   let step = 0;
   let size = value;
   while (Math.abs(size) >= 999.5 && step < STEPS.length - 1) {
-    size /= 1000;
+    size /= 1024;
     step += 1;
   }
   return `${step === 0 ? fixed(size, 0) : digits3(size)}${SPACE}${STEPS[step]}`;

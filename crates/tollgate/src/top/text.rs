@@ -61,7 +61,7 @@ pub fn share(value: f64) -> String {
     format!("{} %", fixed(value * 100.0, decimals))
 }
 
-/// `1.24 MB`, in powers of 1,000.
+/// `1.24 MB`, in powers of 1,024 as everywhere in Tollgate.
 pub fn bytes(value: f64) -> String {
     let mut size = value;
     for unit in ["B", "KB", "MB", "GB"] {
@@ -73,7 +73,7 @@ pub fn bytes(value: f64) -> String {
             };
             return format!("{text} {unit}");
         }
-        size /= 1000.0;
+        size /= 1024.0;
     }
     format!("{} TB", digits3(size))
 }
@@ -92,11 +92,11 @@ pub fn seconds(value: f64) -> String {
     if value < 0.0 {
         return format!("-{}", seconds(-value));
     }
-    if value < 0.0005 {
-        return "0 s".to_owned();
-    }
     if value < 0.9995 {
-        return format!("{} ms", digits3(value * 1000.0));
+        return match value {
+            0.0 => "0 s".to_owned(),
+            value => format!("{} ms", digits3(value * 1000.0)),
+        };
     }
     if value < 9.95 {
         return format!("{} s", fixed(value, 1));
@@ -130,6 +130,7 @@ pub fn in_unit(value: Option<f64>, unit: &str) -> String {
         "per_second" => rate(value),
         "share" => share(value),
         "seconds" => seconds(value),
+        "count" if value.fract() == 0.0 => fixed(value, 0),
         _ => digits3(value),
     }
 }
@@ -164,10 +165,12 @@ mod tests {
         assert_eq!(share(0.8123), "81.2 %");
         assert_eq!(share(0.0004), "0.04 %");
         assert_eq!(bytes(950.0), "950 B");
-        assert_eq!(bytes(1_240_000.0), "1.24 MB");
+        assert_eq!(bytes(1_240_000.0), "1.18 MB");
         assert_eq!(micros(71.62), "71.6 µs");
         assert_eq!(micros(12_345.0), "12.3 ms");
         assert_eq!(seconds(250.0), "4 min 10 s");
+        assert_eq!(seconds(0.000_73), "0.730 ms");
+        assert_eq!(in_unit(Some(30.0), "count"), "30");
         assert_eq!(seconds(86_400.0 * 3.0 + 4.0 * 3_600.0), "3 d 4 h");
         assert_eq!(fixed(-0.001, 1), "0.0");
         assert_eq!(in_unit(None, "micros"), UNKNOWN);
