@@ -150,12 +150,7 @@ impl Serving {
         let mut console = None;
         server.wait_for(&said, |line| {
             bound = bound.or_else(|| after(line, "listening on "));
-            console = console.or_else(|| {
-                after(
-                    line.strip_suffix("/metrics").unwrap_or(line),
-                    "metrics on http://",
-                )
-            });
+            console = console.or_else(|| console_in(line));
             line.contains("ready, ")
         })?;
         // Everything is in memory now, and a private key need not stay in the file system.
@@ -344,6 +339,12 @@ pub(crate) fn tollgate(asked_for: Option<&Path>) -> Command {
 /// What follows `words` in a line, as an address.
 pub(crate) fn after(line: &str, words: &str) -> Option<SocketAddr> {
     line.split_once(words)?.1.trim().parse().ok()
+}
+
+/// Where a line says that the console is, whatever path stands behind it.
+pub(crate) fn console_in(line: &str) -> Option<SocketAddr> {
+    let rest = line.split_once(" on http://")?.1;
+    rest.split('/').next()?.trim().parse().ok()
 }
 
 /// A child process whose standard error is read, ended when dropped.
@@ -549,5 +550,17 @@ mod tests {
             after("tollgate: listening on unix:/x", "listening on "),
             None
         );
+    }
+
+    #[test]
+    fn the_console_is_found_with_and_without_a_path() {
+        for line in [
+            "tollgate: console on http://127.0.0.1:4711/",
+            "tollgate: console on http://127.0.0.1:4711",
+        ] {
+            let found = console_in(line).unwrap();
+            assert_eq!(found, SocketAddr::from(([127, 0, 0, 1], 4711)));
+        }
+        assert_eq!(console_in("tollgate: listening on 127.0.0.1:4711"), None);
     }
 }

@@ -15,7 +15,9 @@ use super::live::ConsoleAt;
 use super::{Change, DrillError};
 use crate::bench::driving::Places;
 use crate::bench::folder::Folder;
-use crate::bench::serving::{Offspring, ServingOptions, after, start_backend, tollgate};
+use crate::bench::serving::{
+    Offspring, ServingOptions, after, console_in, start_backend, tollgate,
+};
 
 /// Longer than any reload takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -183,12 +185,6 @@ fn files(kind: CertificateKind) -> (String, String) {
     (format!("{kind}.pem"), format!("{kind}.key"))
 }
 
-/// Where a line says that the console is, whatever path stands behind it.
-fn console_in(line: &str) -> Option<SocketAddr> {
-    let rest = line.split_once(" on http://")?.1;
-    rest.split('/').next()?.trim().parse().ok()
-}
-
 /// A named instance whose file is changed and put back.
 #[derive(Debug)]
 pub(super) struct Borrowed {
@@ -302,19 +298,6 @@ fn ask(control: &Path) -> std::io::Result<String> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at once")]
     use super::*;
-
-    #[test]
-    fn the_console_is_found_with_and_without_a_path() {
-        for line in [
-            "tollgate: metrics on http://127.0.0.1:4711/metrics",
-            "tollgate: console on http://127.0.0.1:4711/",
-            "tollgate: console on http://127.0.0.1:4711",
-        ] {
-            let found = console_in(line).unwrap();
-            assert_eq!(found, SocketAddr::from(([127, 0, 0, 1], 4711)));
-        }
-        assert_eq!(console_in("tollgate: listening on 127.0.0.1:4711"), None);
-    }
 
     #[test]
     fn a_borrowed_file_is_put_back_even_when_nobody_takes_the_reload() {
