@@ -103,7 +103,7 @@ metrics! {
     REFUSED: Counter "tollgate_connections_refused_total" ["listener", "reason"]
         "Connections closed before they were served, by reason.";
     CONNECTION_MEMORY: Gauge "tollgate_connection_memory_bytes" ["mode"]
-        "Memory that connections hold now, by what they are used for, without the kernel's. Written where the ledger is on.";
+        "Memory that connections hold now by what they are used for, as the allocator counts it between requests, without the kernel's. Written where the ledger is on.";
     LIFETIMES: Histogram "tollgate_connection_lifetime_seconds" ["mode"]
         "How long closed connections had lived, by what they were last used for.";
     REQUESTS_PER_CONNECTION: Histogram "tollgate_requests_per_connection" []

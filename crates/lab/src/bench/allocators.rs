@@ -14,9 +14,8 @@ use super::connection_memory::{self, Clients, Memory, REQUEST, Way, Weighing};
 use super::serving::ServingOptions;
 use super::{BenchError, text};
 
-/// Variable that the built-in jemalloc reads. It has a prefix of its own, so that the one of another
-/// jemalloc in the same process does not reach it.
-pub const JEMALLOC_VARIABLE: &str = "_RJEM_MALLOC_CONF";
+/// Variable that the built-in jemalloc reads.
+pub const JEMALLOC_VARIABLE: &str = "MALLOC_CONF";
 /// Back at its floor: within ten per cent.
 const BACK: f64 = 1.1;
 /// How often memory is looked at.
