@@ -5,6 +5,7 @@
 mod compare;
 mod figure;
 mod measure;
+pub mod plan;
 mod price;
 mod read;
 mod sheet;

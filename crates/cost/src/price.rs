@@ -398,7 +398,8 @@ fn rounded(mix: &LiveMix) -> LiveMix {
     }
 }
 
-fn round(value: f64, digits: i32) -> f64 {
+/// To this many digits; 0 for what is no number.
+pub(crate) fn round(value: f64, digits: i32) -> f64 {
     let factor = 10_f64.powi(digits);
     let rounded = (value * factor).round() / factor;
     // Neither a figure that is not one nor minus zero goes out.
@@ -420,7 +421,7 @@ fn cores(value: f64) -> f64 {
 }
 
 /// Cores as text, without noughts at the end.
-fn shown(cores: f64) -> String {
+pub(crate) fn shown(cores: f64) -> String {
     let text = format!("{cores:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
