@@ -8,6 +8,7 @@ mod check;
 mod drill;
 mod export;
 mod load;
+mod plan;
 mod probe;
 mod progress;
 mod reload;
@@ -66,6 +67,8 @@ enum Command {
     Export(export::ExportArguments),
     /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
     Drill(Box<drill::DrillArguments>),
+    /// How much a workload needs: cores and memory by phase, nodes, and what is left when resumption is lost.
+    Plan(Box<plan::PlanArguments>),
 }
 
 /// What `serve` takes.
@@ -135,5 +138,6 @@ fn main() -> ExitCode {
         Command::Cert(arguments) => cert::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Drill(arguments) => drill::run(*arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
     }
 }

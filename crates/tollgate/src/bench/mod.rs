@@ -12,6 +12,8 @@ use tollgate_lab::bench::BenchError;
 
 use crate::say;
 
+pub(crate) use sheet::read as read_sheet;
+
 /// What `bench` takes.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
