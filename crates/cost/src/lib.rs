@@ -1,4 +1,4 @@
-//! The sheet: what TLS costs on one machine, in six tables, as `tollgate bench` measured it.
+//! The sheet: what TLS costs on one machine, in six tables, as `tollgate bench` measured it; and every formula over it.
 //!
 //! Pure: no file, clock or socket. Text comes in, figures with their spread and origin go out.
 

@@ -157,10 +157,12 @@ impl Sum<'_> {
         );
         match (each, requests) {
             (Some(each), Some(requests)) if each > 0.0 => {
-                let own = workload.connections_per_second.unwrap_or(0.0);
+                let own = match workload.connections_per_second {
+                    Some(own) if own > 0.0 => format!("{} + ", shown(own)),
+                    Some(_) | None => String::new(),
+                };
                 let value = format!(
-                    "{} + {} x {} = {}/s",
-                    shown(own),
+                    "{own}{} x {} = {}/s",
                     shown(requests),
                     shown(each),
                     shown(rate)
@@ -321,10 +323,13 @@ impl Sum<'_> {
                 (Some(full), Some(resumed)) => {
                     let (sum, micros) = mixed(hits, full, resumed);
                     let cores = round(rate * micros / 1e6 + records, 6);
+                    let records_said = match records > 0.0 {
+                        true => format!(" + {} of records", shown(records)),
+                        false => String::new(),
+                    };
                     let line = format!(
-                        "{}/s x {sum} µs / 1000000 + {} of records = {} cores",
+                        "{}/s x {sum} µs / 1000000{records_said} = {} cores",
                         shown(rate),
-                        shown(records),
                         shown(cores)
                     );
                     (Some(cores), line)
@@ -366,11 +371,7 @@ impl Sum<'_> {
             false => format!("{} to {}", shown(low), shown(high)),
         };
         let value = format!("{} bytes", span(each.low, each.high));
-        self.input(
-            &format!("{what}: {} of each", each.what),
-            value,
-            &each.origin,
-        );
+        self.input(&format!("{what}, each: {}", each.what), value, &each.origin);
         self.plan.memory_by_phase.push(MemoryTerm {
             phase: phase.into(),
             what: format!("{what}: {}", each.what),
@@ -428,6 +429,21 @@ impl Sum<'_> {
             self.plan.notes.push(
                 "~ only bytes that are sent are counted; those received are taken as none".into(),
             );
+        }
+        let costs = self.costs;
+        let kernel = costs
+            .connection_bytes
+            .iter()
+            .any(|each| each.what == "kernel memory");
+        let measured = costs
+            .connection_bytes
+            .iter()
+            .any(|each| matches!(each.origin, Origin::Sheet { .. }));
+        if self.workload.connections.is_some() && measured && !kernel {
+            self.plan.notes.push(format!(
+                "kernel memory of connections is not in it: the sheet has no {}",
+                costs.choice.connection_memory("kernel")
+            ));
         }
     }
 

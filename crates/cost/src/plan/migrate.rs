@@ -30,6 +30,16 @@ pub fn migrate(
     before: &UnitCosts,
     after: &UnitCosts,
 ) -> Result<Migration, Vec<Missing>> {
+    // Two plans side by side are taken apart in the same way.
+    let whole = [before, after].map(|costs| UnitCosts {
+        full_asymmetric_micros: None,
+        ..costs.clone()
+    });
+    let apart = |costs: &UnitCosts| costs.full_asymmetric_micros.is_some();
+    let [before, after] = match apart(before) && apart(after) {
+        true => [before, after],
+        false => [&whole[0], &whole[1]],
+    };
     let before = plan(workload, before).map_err(|all| named(all, "before"))?;
     let after = plan(workload, after).map_err(|all| named(all, "after"))?;
     let (old, new) = (before.cores, after.cores);

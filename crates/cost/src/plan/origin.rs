@@ -94,7 +94,7 @@ pub struct Input {
 /// A figure that is needed and not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what} is not known: it is not given, and there is no sheet with {figure}; measure one with `tollgate bench --out DIR` and give --sheet DIR/sheet.json, or give {option}"
+    "{what} is not known: it is not given, and no sheet was given that has {figure}; measure one with `tollgate bench --out DIR` and give --sheet DIR/sheet.json, or give {option}"
 )]
 pub struct Missing {
     /// What it is.

@@ -36,7 +36,7 @@ pub struct PlanArguments {
     ])]
     pub preset: Option<String>,
     /// List the published sums.
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = ["LoadOptions", "KindOptions", "CostOptions", "migrate", "preset", "nodes", "vcpu"])]
     pub presets: bool,
     /// JSON instead of text.
     #[arg(long)]
@@ -175,6 +175,11 @@ impl PlanArguments {
         if (hits || duration || self.migrate.is_some()) && !handshakes {
             return Err("--hit-rate, --handshake-duration and --migrate are about handshakes, and there are none; give --tps, or --rps with --conn-per-req".into());
         }
+        // clap does not ask for --migrate where another option rules it out.
+        let sides = [self.costs.cost_before, self.costs.cost_after];
+        if self.migrate.is_none() && sides.iter().any(Option::is_some) {
+            return Err("--cost-before and --cost-after are sides of a change; give --migrate OLD:NEW, or --cost-handshake instead".into());
+        }
         let asked = [
             load.tps,
             load.gbps,
@@ -303,8 +308,8 @@ fn memory(Span(low, high): Span) -> KnownBytes {
 
 /// A number from 0 to a million million.
 fn amount(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if (0.0..=1e12).contains(&number) => Ok(number),
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..=1e12).contains(&number) => Ok((number * 1e6).round() / 1e6),
         _ => Err(format!(
             "{text:?} is not an amount; write 14000 or 0.5, at most 1000000000000"
         )),

@@ -39,13 +39,17 @@ struct Listed {
 
 /// Runs the command.
 pub fn run(arguments: &PlanArguments) -> ExitCode {
-    if arguments.presets {
-        say::result(&text::presets(&listed()));
-        return ExitCode::SUCCESS;
-    }
-    match answer(arguments) {
-        Ok(answer) => print(&answer, arguments.json),
-        Err(code) => code,
+    let code = if arguments.presets {
+        let all = listed();
+        print(&all, arguments.json, || text::presets(&all))
+    } else {
+        answer(arguments).and_then(|answer| {
+            print(&answer, arguments.json, || text::answer(&answer))?;
+            Ok(verdict(&answer))
+        })
+    };
+    match code {
+        Ok(code) | Err(code) => code,
     }
 }
 
@@ -147,15 +151,23 @@ fn wrong(reason: &str) -> ExitCode {
     ExitCode::from(say::WRONG_INPUT)
 }
 
-fn print(answer: &Answer, json: bool) -> ExitCode {
+/// As JSON, or as text.
+fn print(
+    what: &impl Serialize,
+    json: bool,
+    text: impl FnOnce() -> String,
+) -> Result<ExitCode, ExitCode> {
     if json {
-        match serde_json::to_string_pretty(answer) {
-            Ok(text) => say::result(&format!("{text}\n")),
-            Err(error) => return say::broke(&error.to_string()),
-        }
+        let text =
+            serde_json::to_string_pretty(what).map_err(|error| say::broke(&error.to_string()))?;
+        say::result(&format!("{text}\n"));
     } else {
-        say::result(&text::answer(answer));
+        say::result(&text());
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verdict(answer: &Answer) -> ExitCode {
     match answer.nodes.as_ref().and_then(|nodes| nodes.fits) {
         Some(false) => {
             say::error("it does not fit with one node lost; the text says how many nodes it takes");

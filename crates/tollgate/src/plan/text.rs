@@ -27,6 +27,11 @@ pub(super) fn answer(answer: &Answer) -> String {
             inputs(&migration.before),
         );
         section(&mut text, "CPU before the change", cores(&migration.before));
+        section(
+            &mut text,
+            "CPU before the change, at other hit rates",
+            at_hits(&migration.before),
+        );
     }
     section(&mut text, "figures", inputs(plan));
     section(&mut text, &headed("CPU", &cores_said(plan)), cores(plan));

@@ -40,6 +40,7 @@ mod metrics;
 mod observing;
 mod page;
 mod peers;
+mod plan;
 mod preface;
 mod probe;
 mod probe_looks;
