@@ -8,6 +8,7 @@ mod check;
 mod drill;
 mod export;
 mod load;
+mod logs;
 mod plan;
 mod probe;
 mod progress;
@@ -57,6 +58,8 @@ enum Command {
     Probe(Box<probe::ProbeArguments>),
     /// Drive a TLS endpoint and count what was really negotiated.
     Load(Box<load::LoadArguments>),
+    /// What access logs of Tollgate, nginx and HAProxy say of resumption: hit rate over time, dips, what is missing.
+    Logs(logs::LogsArguments),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
     Bench(Box<bench::BenchArguments>),
     /// Show what a running instance says of itself, live, in a terminal.
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Probe(arguments) => probe::run(*arguments),
         Command::Load(arguments) => load::run(*arguments),
+        Command::Logs(arguments) => logs::run(&arguments),
         Command::Bench(arguments) => bench::run(*arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Cert(arguments) => cert::run(&arguments),

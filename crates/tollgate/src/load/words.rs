@@ -62,7 +62,7 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// A share, 0 to 1.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err(format!(

@@ -5,7 +5,7 @@
 mod page;
 mod screen;
 mod tables;
-mod text;
+pub(crate) mod text;
 pub mod visit;
 
 use std::process::ExitCode;

@@ -35,6 +35,7 @@ mod limits;
 mod load;
 mod load_modes;
 mod load_peers;
+mod logs;
 mod memory;
 mod metrics;
 mod observing;
