@@ -217,7 +217,7 @@ fn judged(out: &mut String, report: &Report, threshold: &Threshold) {
         (false, None) => writeln!(out, "\nmissed: {overall}, {asked} asked for"),
         (false, Some(first)) => writeln!(
             out,
-            "\nmissed: {overall} in all, {asked} asked for; {} intervals are lower, the first from {first}",
+            "\nmissed: {overall} in all, {asked} asked for; intervals that are lower: {}, the first from {first}",
             threshold.intervals_below.len()
         ),
     };

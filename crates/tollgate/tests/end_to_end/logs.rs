@@ -248,7 +248,7 @@ fn the_exit_code_says_whether_enough_resumed() {
         "2026-11-21T18:00:20Z for 10 s: down to 0 %, at 5.00 /s handshakes",
         "requests were counted",
         "the log does not tell the cipher suite, the site",
-        "missed: 67.5 % in all, 60.0 % asked for; 1 intervals are lower",
+        "missed: 67.5 % in all, 60.0 % asked for; intervals that are lower: 1",
     ] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
