@@ -26,7 +26,7 @@ pub enum Failure {
 
 /// Hands every line of all files to the tally.
 pub fn all(files: &[PathBuf], tally: &mut Tally) -> Result<(), Failure> {
-    let sizes = files.iter().map(|path| std::fs::metadata(path));
+    let sizes = files.iter().map(std::fs::metadata);
     let total: u64 = sizes.flatten().map(|metadata| metadata.len()).sum();
     let mut way = Way {
         total,

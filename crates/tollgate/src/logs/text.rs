@@ -136,7 +136,7 @@ fn row(out: &mut String, interval: &Interval, worst: Option<&Interval>) {
 fn bar(share: f64) -> String {
     let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
     let mut text = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         text.push(EIGHTHS[eighths % 8]);
     }
     text
