@@ -24,7 +24,7 @@ pub const SILENCE_SECONDS: i64 = 75;
 /// The same for a number of a connection: nginx closes after an hour, and begins at 1 when it is started anew.
 const NUMBERED_SILENCE_SECONDS: i64 = 3_600;
 
-/// Connections in each half of the table: about 3 MB in all.
+/// Connections in each half of the table: about 7 MB in all.
 const HALF: usize = 65_536;
 
 /// What was seen last of a connection.

@@ -63,7 +63,8 @@ pub struct Report {
 /// Handshakes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Count {
-    /// Of what; empty for all.
+    /// Of what; empty, and left out, for all.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Full handshakes.
     pub full: u64,

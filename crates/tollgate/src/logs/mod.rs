@@ -81,21 +81,12 @@ pub fn run(arguments: &LogsArguments) -> ExitCode {
         Err(read::Failure::Broke(text)) => return say::broke(&text),
     }
     let report = tally.report();
-    let threshold = match arguments
+    let judged = arguments
         .below
-        .map(|share| threshold(&report, share, arguments.each_interval))
-    {
-        None => None,
-        Some(Ok(threshold)) => Some(threshold),
-        Some(Err(complaint)) => {
-            say::result(&text::of(&name(arguments), &report, None));
-            return wrong(&complaint);
-        }
-    };
-    let code = match &threshold {
-        _ if report.lines_understood == 0 => say::WRONG_INPUT,
-        Some(threshold) if !threshold.is_met => say::FINDINGS,
-        _ => 0,
+        .map(|share| threshold(&report, share, arguments.each_interval));
+    let (threshold, complaint) = match judged.transpose() {
+        Ok(threshold) => (threshold, None),
+        Err(complaint) => (None, Some(complaint)),
     };
     let said = Said { report, threshold };
     if arguments.json {
@@ -104,18 +95,19 @@ pub fn run(arguments: &LogsArguments) -> ExitCode {
             Err(error) => return say::broke(&error.to_string()),
         }
     } else {
-        say::result(&text::of(
-            &name(arguments),
-            &said.report,
-            said.threshold.as_ref(),
-        ));
+        let threshold = said.threshold.as_ref();
+        say::result(&text::of(&name(arguments), &said.report, threshold));
     }
     if said.report.lines_understood == 0 {
-        say::error(
+        return wrong(
             "no line could be read; name the format with --format, or give its text with --log-format",
         );
     }
-    ExitCode::from(code)
+    match (complaint, &said.threshold) {
+        (Some(complaint), _) => wrong(&complaint),
+        (None, Some(threshold)) if !threshold.is_met => ExitCode::from(say::FINDINGS),
+        (None, _) => ExitCode::SUCCESS,
+    }
 }
 
 fn name(arguments: &LogsArguments) -> String {

@@ -237,6 +237,7 @@ fn the_exit_code_says_whether_enough_resumed() {
         (&["--log-format", "$ssl_protocol$ssl_cipher"], Some(2)),
         (&["--since", "soon"], Some(2)),
         (&["absent.log"], Some(2)),
+        (&["--below", "0.5", "--until", "2020-01-01"], Some(2)),
     ] {
         let ran = code(options);
         assert_eq!(ran.code, expected, "{options:?}: {}", ran.all());
