@@ -53,25 +53,25 @@ enum Command {
     Check(CheckArguments),
     /// Make a running instance read its configuration again.
     Reload(ReloadArguments),
+    /// Show what a running instance says of itself, live, in a terminal.
+    Top(top::TopArguments),
+    /// Say what a certificate chain weighs, and whether the RSA certificate can go.
+    Cert(cert::CertArguments),
     /// Connect to a TLS endpoint, resume, and say what was really negotiated.
     #[command(version)]
     Probe(Box<probe::ProbeArguments>),
     /// Drive a TLS endpoint and count what was really negotiated.
     Load(Box<load::LoadArguments>),
-    /// What access logs of Tollgate, nginx and HAProxy say of resumption: hit rate over time, dips, what is missing.
-    Logs(logs::LogsArguments),
     /// Measure what TLS costs on this machine: six phases, and experiments around them.
     Bench(Box<bench::BenchArguments>),
-    /// Show what a running instance says of itself, live, in a terminal.
-    Top(top::TopArguments),
-    /// What a certificate chain weighs, and whether the RSA certificate can go.
-    Cert(cert::CertArguments),
-    /// Files for Grafana, Prometheus and Alertmanager, made from the same definitions as console and alarms.
-    Export(export::ExportArguments),
-    /// Incidents on purpose: resumption off, a dearer certificate, all clients back at once, a cold start.
-    Drill(Box<drill::DrillArguments>),
-    /// How much a workload needs: cores and memory by phase, nodes, and what is left when resumption is lost.
+    /// Work out how much a workload needs: cores and memory by phase, nodes, and what the loss of resumption would take.
     Plan(Box<plan::PlanArguments>),
+    /// Read access logs of Tollgate, nginx or HAProxy: hit rate over time, dips, and what the log does not tell.
+    Logs(logs::LogsArguments),
+    /// Bring about an incident: resumption off, a dearer certificate, all clients back at once, a cold start.
+    Drill(Box<drill::DrillArguments>),
+    /// Write files for Grafana, Prometheus and Alertmanager, made from the same tables as console and alarms.
+    Export(export::ExportArguments),
 }
 
 /// What `serve` takes.
@@ -134,14 +134,14 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Reload(arguments) => reload::run(&arguments),
-        Command::Probe(arguments) => probe::run(*arguments),
-        Command::Load(arguments) => load::run(*arguments),
-        Command::Logs(arguments) => logs::run(&arguments),
-        Command::Bench(arguments) => bench::run(*arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Cert(arguments) => cert::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
-        Command::Drill(arguments) => drill::run(*arguments),
+        Command::Probe(arguments) => probe::run(*arguments),
+        Command::Load(arguments) => load::run(*arguments),
+        Command::Bench(arguments) => bench::run(*arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Logs(arguments) => logs::run(&arguments),
+        Command::Drill(arguments) => drill::run(*arguments),
+        Command::Export(arguments) => export::run(&arguments),
     }
 }
