@@ -310,13 +310,13 @@ const PARTS: [Part; 8] = [
     bytes(
         "key-exchange",
         "taken for key exchange, given back",
-        "heap taken inside of the key exchange, without the C library's",
+        "heap taken inside of the key exchange",
         |taken| taken.key_exchange,
     ),
     bytes(
         "signature",
         "taken for the signature, given back",
-        "heap taken inside of the signature, without the C library's",
+        "heap taken inside of the signature",
         |taken| taken.signature,
     ),
     bytes(
@@ -367,7 +367,7 @@ fn of(bench: &Bench<'_>, kind: &Kind, handshakes: &[Taken]) -> Result<Vec<Figure
 }
 
 /// What this process grows by with each handshake of a server that waits for the client's Finished. The
-/// clients have gone. Unlike the counters this sees the C half of the cryptographic library.
+/// clients have gone. By the kernel's count, where that of the heap is by the allocator's.
 fn resident(bench: &Bench<'_>) -> Result<Figure, BenchError> {
     let pair = Pair::new(&agreement(&KINDS[0]))?;
     let lots = Lots::within(bench.per_figure);
@@ -394,7 +394,7 @@ fn resident(bench: &Bench<'_>) -> Result<Figure, BenchError> {
     }
     bench.figure(
         "handshake-memory/tls13/resident",
-        "TLS 1.3: memory held, the C library's with it",
+        "TLS 1.3: memory held, as the kernel counts it",
         format!(
             "growth of this process's anonymous PSS over {} lots of {} handshakes without their clients",
             lots.lots, lots.each

@@ -52,8 +52,7 @@ pub struct MemoryTable {
     pub rows: Vec<MemoryRow>,
     /// What the published rules of thumb are about.
     pub ratios: Vec<MemoryRatio>,
-    /// Heap of the TLS state alone, in an established TLS 1.3 connection whose ticket has left; without
-    /// the expanded keys, which the C half of the cryptographic library keeps.
+    /// Heap of the TLS state alone, in an established TLS 1.3 connection whose ticket has left.
     pub tls_state_bytes: f64,
     /// What must be known to read it.
     pub notes: Vec<String>,
@@ -314,7 +313,7 @@ impl fmt::Display for MemoryTable {
         writeln!(f, "{}", text::indented(&table))?;
         writeln!(
             f,
-            "TLS state alone: {} of heap; the expanded keys, which the C library keeps, come on top.",
+            "TLS state alone: {} of heap.",
             bytes(self.tls_state_bytes)
         )?;
         text::notes(f, &self.notes)

@@ -4,8 +4,7 @@ use tollgate_edge::ThreadHeap;
 
 /// What tells a thread's bytes; `None` when another allocator is built in, which does not count them.
 ///
-/// Counts what Rust code takes, as the allocator rounds it. What the C half of the cryptographic library
-/// takes comes from the C library, where nobody counts.
+/// Counts what Rust takes and what the C half of the cryptographic library takes, as the allocator rounds it.
 #[cfg(feature = "jemalloc")]
 pub fn of_threads() -> Option<ThreadHeap> {
     use tikv_jemalloc_ctl::thread::{ThreadLocal, allocatedp, deallocatedp};
